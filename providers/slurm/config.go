@@ -62,8 +62,8 @@ type Config struct {
 	// Variables that they export reach the tasks.
 	Setup []string
 	// WorkDir is the folder of the node in which the job makes its own, with the tasks' home. It
-	// may have variables of the job: "/scratch/$USER". It must be local to the node. Empty means
-	// ${TMPDIR:-/tmp}.
+	// may have variables of the job: "/scratch/$USER". It must be local to the node, and
+	// this user's or root's: others could replace what is in theirs. Empty means ${TMPDIR:-/tmp}.
 	WorkDir string
 	// SSHD is the path of OpenSSH's server, 7.8 or later, on compute nodes. Empty means
 	// /usr/sbin/sshd.

@@ -35,6 +35,42 @@ sweep() {
 	done 2>/dev/null
 }
 
+# mine PATH succeeds if something, or the link in its place, is this user's or root's. It sets mode.
+mine() {
+	local count uid rest
+	read -r mode count uid rest <<<"$(ls -ldn -- "$1" 2>/dev/null)"
+	case $uid in 0 | "$EUID") ;; *) return 1 ;; esac
+}
+
+# trusted FOLDER succeeds if a folder, and a link that leads to it, is this user's or root's, and others cannot replace what is in
+# it. That its group can is the folder's purpose.
+trusted() {
+	local mode
+	mine "$1" || return
+	case $mode in
+	l*) [ -d "$1" ] && trusted "$(readlink -f -- "$1")" ;;
+	d???????w[!tT]*) return 1 ;;
+	d*) ;;
+	*) return 1 ;;
+	esac
+}
+
+# is_job FOLDER FILE succeeds if a folder is one that a job of this user has made, and has the file. Nobody else can write to it,
+# and a pipe, which would be waited for, is no file.
+is_job() {
+	[ ! -L "$1" ] && [ -O "$1" ] && [ ! -L "$1/$2" ] && [ -f "$1/$2" ] || return 1
+	case $(ls -ld -- "$1") in drwx--[-S]---*) ;; *) return 1 ;; esac
+}
+
+# is_used LINK succeeds if another job of this user on the node has the link of a mount.
+is_used() {
+	local other
+	for other in "$work"/gputrain-*; do
+		[ "$other" != "$dir" ] && is_job "$other" links && grep -qxsF -- "$1" "$other/links" && return 0 # in a trap, return alone has the status from before it
+	done
+	return 1
+}
+
 finish() {
 	trap '' TERM INT USR2
 	[ -z "$timer" ] || kill "$timer"
@@ -46,7 +82,7 @@ finish() {
 	fi
 	local link
 	for link in "${links[@]}"; do # the last job of the node that has it removes it
-		grep -qxsF "$link" $(ls -d "$work"/gputrain-*/links | grep -vF "$dir/links") /dev/null || rm -f "$link"
+		is_used "$link" || rm -f "$link"
 	done
 	[ -z "$dir" ] || rm -rf "$dir"
 } 2>/dev/null
@@ -66,25 +102,37 @@ remove_stale() {
 	local old host pid
 	for old in "$work"/gputrain-*; do
 		host= pid=
-		[ -O "$old" ] && read -r host pid <"$old/pid" && [ "$host" = "$(hostname)" ] && [ "$pid" -gt 1 ] && ! kill -0 "$pid" && rm -rf "$old"
+		is_job "$old" pid && read -r host pid <"$old/pid" && [ "$host" = "$(hostname)" ] && [ "$pid" -gt 1 ] && ! kill -0 "$pid" && rm -rf "$old"
 	done 2>/dev/null
 }
 
 work=$gt_work
 remove_stale
-mkdir -p "$work" && dir=$(mktemp -d "$work/gputrain-$job-XXXXXX") && mkdir "$dir/home" || give_up workdir
+mkdir -p "$work" && trusted "$work" && dir=$(mktemp -d "$work/gputrain-$job-XXXXXX") && mkdir "$dir/home" || give_up workdir
 case $dir in *[!A-Za-z0-9_./+-]*) give_up workdir ;; esac
 echo "$(hostname) $$" >"$dir/pid"
 printf '%s\n' "$gt_start" >"$dir/start.sh"
 printf '%s\n' "$gt_key" >"$dir/authorized_keys"
+
+# make_folders FOLDER makes a folder. It fails if one on the way is another user's: he could have the path lead elsewhere.
+make_folders() {
+	local at= rest=$1/
+	case $rest in "$work"/*) at=$work rest=${rest#"$work"/} ;; esac
+	rest=${rest#/}
+	while [ -n "$rest" ]; do
+		at=$at/${rest%%/*} rest=${rest#*/}
+		mkdir -- "$at" 2>/dev/null
+		trusted "$at" || return
+	done
+}
 
 # gt_mounts has pairs: a path of the node, and the link to it, which is empty if there is none.
 for ((i = 0; i < ${#gt_mounts[@]}; i += 2)); do
 	source=${gt_mounts[i]} target=${gt_mounts[i + 1]}
 	[ -e "$source" ] || give_up "mount:$((i / 2 + 1))"
 	[ -n "$target" ] || continue
-	mkdir -p "${target%/*}"
-	[ "$(readlink "$target")" = "$source" ] || ln -sT "$source" "$target" || give_up "mount:$((i / 2 + 1))"
+	make_folders "${target%/*}" || give_up "mount:$((i / 2 + 1))"
+	ln -sT "$source" "$target" || { [ -L "$target" ] && mine "$target" && [ "$(readlink "$target")" = "$source" ]; } || give_up "mount:$((i / 2 + 1))"
 	links+=("$target")
 	echo "$target" >>"$dir/links"
 done
