@@ -48,7 +48,7 @@ func TestStrangersOnTheNode(t *testing.T) {
 		"a link as work folder":          {`ln -s /tmp "$1/theirs"`, `trusted "$work/theirs" || echo refused`, "refused"},
 		"pipes of jobs that end": {`mkdir -m 777 "$1/gputrain-1-a" "$1/gputrain-2-b"; mkfifo "$1/gputrain-1-a/links" "$1/gputrain-1-a/pid"; ln -s "$1/gputrain-1-a/links" "$1/gputrain-2-b/links"`,
 			`mount; remove_stale; finish; [ -L "$work/data" ] || echo clean`, "clean"},
-		"a list that has the link": {`mkdir -m 755 "$1/gputrain-1-a"; echo "$1/data" >"$1/gputrain-1-a/links"`, `mount; finish; [ -L "$work/data" ] || echo clean`, "clean"},
+		"a list that has the link":        {`mkdir -m 755 "$1/gputrain-1-a"; echo "$1/data" >"$1/gputrain-1-a/links"`, `mount; finish; [ -L "$work/data" ] || echo clean`, "clean"},
 		"a closed list that has the link": {`mkdir -m 700 "$1/gputrain-1-a"; echo "$1/data" >"$1/gputrain-1-a/links"`, `mount; finish; [ -L "$work/data" ] || echo clean`, "clean"},
 		"pipes in a closed folder of this user": {`:`, `mkdir -m 700 "$work/gputrain-1-a"; mkfifo "$work/gputrain-1-a/pid" "$work/gputrain-1-a/links"
 			mount; remove_stale; finish; [ -p "$work/gputrain-1-a/pid" ] && echo clean`, "clean"},

@@ -19,7 +19,7 @@ func AllowCommands() Option { return func(o *options) { o.commands = true } }
 // others are data, which TestEveryFieldIsMarked lists: a new field needs a line here or there.
 var Runs = map[string][]string{
 	"container":  {"Binary", "RunArgs", "Devices"},
-	"kubernetes": {"Kubeconfig"}, // its exec plugins are programs
+	"kubernetes": {"Kubeconfig"},                                                   // its exec plugins are programs
 	"slurm":      {"Local", "Container", "Setup", "WorkDir", "SSHD", "SbatchArgs"}, // shell, programs, and options that name some
 }
 
