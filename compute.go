@@ -33,10 +33,6 @@ func (c *Compute) ID() string { return c.p.id }
 
 // WithContext returns the same pool with another context for the tasks that are called through it:
 // when ctx ends, those tasks are cancelled, on the nodes too. The pool itself goes on.
-//
-// Calls return at once then, within a second, also if a node does not answer. What a call has begun on the nodes ends without it; Close
-// waits for that. A result that has not come by then is that of a cancelled task. Only a task with Outputs that come in any case
-// (DropIfCancelled is not set), or with Checkpoints, is waited for: a minute at most if its node does not answer.
 func (c *Compute) WithContext(ctx context.Context) *Compute {
 	if ctx == nil {
 		ctx = c.p.ctx
@@ -97,8 +93,9 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.leave()
+	defer b.close()
 	b.run()
+	defer b.handOver()
 	return b.collect()
 }
 
@@ -116,7 +113,7 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 		return nil, &Error{Op: "broadcast", Kind: ErrInvalid, Err: errors.New("its shares would all write the Checkpoints of one name"), Hint: "use Train, which joins the parts of all nodes"}
 	}
 	b := c.newBatch()
-	defer b.leave()
+	defer b.close()
 	tasks, err := b.resolved(task)
 	if err != nil {
 		return nil, err
@@ -127,6 +124,7 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := b.everywhere(tasks[0]); err != nil {
 		return nil, err
 	}
+	defer b.handOver()
 	return b.collect()
 }
 
@@ -147,18 +145,17 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 			yield(Result{Index: -1}, err)
 			return
 		}
-		defer b.leave()
+		defer b.handOver()
+		defer b.close()
 		b.Bound()
 		b.submit()
 		for range b.units {
-			r := b.next()
+			r := <-b.results
 			b.Taken(r.size())
 			if !yield(r, r.Err) {
 				return
 			}
-			if !b.caller.Gone() {
-				c.p.handed(b.units[r.Index])
-			}
+			c.p.handed(b.units[r.Index])
 		}
 	}
 }

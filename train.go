@@ -2,12 +2,9 @@ package gputrain
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"reflect"
 	"time"
-
-	"github.com/gputrain/gputrain/internal/letgo"
 )
 
 // A Training is a program that runs on several nodes at once, as a gang: all of it starts or nothing does. When any
@@ -145,9 +142,6 @@ func (e *TrainError) Unwrap() []error {
 // It waits until as many nodes are ready and the tasks that run there have ended; meanwhile no other task starts on them, and none
 // does until Train returns. An elastic pool grows for it.
 //
-// If the context of [Compute.WithContext] ends, Train returns at once. What is left of the training ends without the caller, and its last
-// checkpoint comes, for some minutes at most if a node does not answer; until then its nodes take no other task.
-//
 // If this program dies, the processes go on as other tasks do. After [Attach], Train with a Training whose Task has the same
 // Name follows them from where they are; until then their nodes take no tasks. Calls of functions, and what mpirun runs, are not
 // followed: their epoch ends, which does not count, and the next one begins.
@@ -162,7 +156,7 @@ func (c *Compute) Train(t Training) (TrainResult, error) {
 		return TrainResult{}, err
 	}
 	b := c.newBatch()
-	defer b.leave()
+	defer b.close()
 	tasks, err := b.resolved(t.Task, t.Check)
 	if err != nil {
 		return TrainResult{}, err
@@ -172,17 +166,8 @@ func (c *Compute) Train(t Training) (TrainResult, error) {
 	if err != nil {
 		return TrainResult{}, err
 	}
-	var result TrainResult
-	err, ok := letgo.Do(&b.caller, p.background.Go, func() error {
-		defer p.running.Done()
-		var err error
-		result, err = r.run(b.ctx)
-		return err
-	})
-	if !ok {
-		return r.soFar(), context.Cause(c.ctx)
-	}
-	return result, err
+	defer p.running.Done()
+	return r.run(b.ctx)
 }
 
 // validate returns an error that is [ErrInvalid] if anything is wrong with the training.

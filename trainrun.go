@@ -217,13 +217,6 @@ func (r *trainRun) run(ctx context.Context) (TrainResult, error) {
 	return result, r.failed(r.last, err)
 }
 
-// soFar returns what is known of a training that its caller has given up.
-func (r *trainRun) soFar() TrainResult {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.result
-}
-
 // interrupted returns the error of a training that ended for no reason of its own.
 func (r *trainRun) interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {

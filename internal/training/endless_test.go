@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // An endlessNode prints without end, on both streams, whatever it is to run. It stops at mostSaid.
 type endlessNode struct {
 	*cutNode
-	said int
+	said atomic.Int64
 }
 
 const mostSaid = 128 << 20
@@ -31,7 +32,7 @@ type endlessCommands struct {
 }
 
 func (c endlessCommands) ExecMoving(_ context.Context, _ string, _ io.Reader, stdout, stderr io.Writer) error {
-	for part := make([]byte, 32<<10); c.n.said < mostSaid; c.n.said += len(part) {
+	for part := make([]byte, 32<<10); c.n.said.Add(int64(len(part))) < mostSaid; {
 		for _, w := range []io.Writer{stdout, stderr} {
 			if w != nil {
 				if _, err := w.Write(part); err != nil {
@@ -78,7 +79,7 @@ func TestCommandsWithoutEnd(t *testing.T) {
 			if err := ask(n); !errors.Is(err, bounded.ErrTooLong) {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
-			if n.said >= mostSaid {
+			if n.said.Load() >= mostSaid {
 				t.Error("all of it was taken")
 			}
 		})
