@@ -55,10 +55,10 @@ func (c Cloud[F, C]) BakeUnderFaults(t *testing.T, reason string, listed func(dr
 			}
 			others := c.kinds(f)["image"]
 			bakeCheck{
-				driver: d, request: req, kind: b.Kind, left: b.Left, reason: reason,
+				driver: d, kind: b.Kind, left: b.Left, reason: reason,
 				count:  func() int { return c.kinds(f)["image"] - others },
 				listed: func(r driver.Resource) bool { return listed(req, r) },
-			}.run(t)
+			}.run(t, req)
 		})
 	}
 }
@@ -70,21 +70,20 @@ type baker interface {
 
 // A bakeCheck has a driver make an image, and checks what that leaves.
 type bakeCheck struct {
-	driver  baker
-	request driver.Bake
-	kind    error
-	left    bool
-	reason  string
-	count   func() int // of images in the cloud
-	listed  func(driver.Resource) bool
+	driver baker
+	kind   error
+	left   bool
+	reason string
+	count  func() int // of images in the cloud
+	listed func(driver.Resource) bool
 }
 
 // run makes the image, and ends the pool.
-func (c bakeCheck) run(t *testing.T) {
+func (c bakeCheck) run(t *testing.T, request driver.Bake) {
 	t.Helper()
 	number := map[bool]int{true: 1}
-	d, pool := c.driver, c.request.Pool
-	b, err := d.Bake(t.Context(), c.request)
+	d, pool := c.driver, request.Pool
+	b, err := d.Bake(t.Context(), request)
 	switch {
 	case c.kind != nil && !errors.Is(err, c.kind), (err == nil) != (c.kind == nil && !c.left):
 		t.Fatalf("%+v, %v; want %v", b, err, c.kind)
@@ -104,7 +103,7 @@ func (c bakeCheck) run(t *testing.T) {
 	if listErr != nil || n != number[c.left] {
 		t.Errorf("List has %+v, %v", listed, listErr)
 	}
-	if err := d.Terminate(t.Context(), c.request.Instance.ID); err != nil {
+	if err := d.Terminate(t.Context(), request.Instance.ID); err != nil {
 		t.Error(err)
 	}
 	if err := d.Release(t.Context(), pool); err != nil {
