@@ -133,7 +133,9 @@ func (m *module) expand(word string) ([]string, error) {
 	case "@all":
 		return []string{"./..."}, nil
 	case "@own":
-		add(func(p pkg) bool { return p.tests && m.smoke(p) == "" })
+		add(func(p pkg) bool { return p.tests && m.smoke(p) == "" && !slices.Contains(m.lists.engine, p.folder) })
+	case "@engine":
+		add(func(p pkg) bool { return slices.Contains(m.lists.engine, p.folder) })
 	case "@processes":
 		add(func(p pkg) bool { return m.smoke(p) != "" })
 	case "@changed":

@@ -29,6 +29,7 @@ type lists struct {
 	parts      []part
 	slow       []slow
 	pool, sdks []string // folders
+	engine     []string // folders
 	first      []string // folders
 	many       []string // tests
 }
@@ -36,7 +37,7 @@ type lists struct {
 // readLists reads the text of lists.txt.
 func readLists(text string) (l lists, err error) {
 	section := ""
-	names := map[string]*[]string{"[first]": &l.first, "[pool]": &l.pool, "[sdks]": &l.sdks, "[many]": &l.many}
+	names := map[string]*[]string{"[first]": &l.first, "[pool]": &l.pool, "[engine]": &l.engine, "[sdks]": &l.sdks, "[many]": &l.many}
 	for n, line := range strings.Split(text, "\n") {
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
 			continue

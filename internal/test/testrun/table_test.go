@@ -42,7 +42,7 @@ func TestLists(t *testing.T) {
 	for _, s := range l.slow {
 		exists(s.folder, s.smoke+"(")
 	}
-	for _, folder := range slices.Concat(l.first, l.pool) {
+	for _, folder := range slices.Concat(l.first, l.pool, l.engine) {
 		exists(folder, "Test")
 	}
 	for _, folder := range l.sdks {
@@ -102,7 +102,7 @@ func TestNoPackageIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := map[string]int{}
-	for _, word := range []string{"@own", "@changed", "@unchanged"} {
+	for _, word := range []string{"@own", "@engine", "@changed", "@unchanged"} {
 		folders, err := m.expand(word)
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +114,38 @@ func TestNoPackageIsLeftOut(t *testing.T) {
 	for _, p := range m.pkgs {
 		if p.tests && all[argument(p.folder)] != 1 {
 			t.Errorf("%s occurs %d times", p.folder, all[argument(p.folder)])
+		}
+	}
+}
+
+// A package whose tests start containers does not run before the image is there.
+func TestContainersHaveTheirImage(t *testing.T) {
+	l, err := readLists(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("../../..")
+	m, err := readModule(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := m.expand("@own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := regexp.MustCompile(`GPUTRAIN_REQUIRE_DOCKER"|NeedDocker\(|OpenContainers\(`)
+	for _, folder := range own {
+		if folder == "./internal/test/testrun" {
+			continue // it names them
+		}
+		files, _ := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		for _, file := range files {
+			if strings.HasPrefix(filepath.Base(file), "bench") {
+				continue // no list runs benchmarks beside an image in the making
+			}
+			if text, err := os.ReadFile(file); err != nil || starts.Match(text) {
+				t.Errorf("%s starts containers, or cannot be read (%v): name its package under [engine] or [processes] of lists.txt", file, err)
+			}
 		}
 	}
 }
