@@ -69,7 +69,7 @@ var (
 // cutCount takes the number of devices off: "A100:4", "A100 x4", "4x A100".
 func cutCount(s string) (device, number string, err error) {
 	device, number = s, "1"
-	if _, ok := Lookup(s); ok {
+	if _, ok := Lookup(s); ok && !strings.Contains(s, ":") {
 		return device, number, nil // also a name that looks like a count: "7900XTX"
 	}
 	if m := countAfter.FindStringSubmatch(s); m != nil {
@@ -84,8 +84,13 @@ func cutCount(s string) (device, number string, err error) {
 	return device, number, nil
 }
 
+var aCount = regexp.MustCompile(`^\d+(\.\d+)?(\+|-\d+(\.\d+)?)?$`)
+
 // parseCount reads a count, "4", or a range, "2-4" or "2+".
 func parseCount(s string) (count, most float64, err error) {
+	if !aCount.MatchString(s) {
+		return 0, 0, fmt.Errorf("count %q is not a number above 0", s)
+	}
 	least, largest, isRange := strings.Cut(s, "-")
 	if from, ok := strings.CutSuffix(s, "+"); ok {
 		least, most, isRange = from, Unlimited, false
