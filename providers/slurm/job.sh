@@ -24,14 +24,13 @@ give_up() {
 	exit 1
 }
 
-# sweep SIGNAL ends the processes of the job that have left it, on a cluster that does not end them.
+# sweep SIGNAL ends the processes of the job that have left it, on a cluster that does not end them. One grep looks at all of them:
+# a job has KillWait for its end, which a process for each of a busy node's would take.
 sweep() {
 	local p pid
-	for p in /proc/[0-9]*; do
-		pid=${p#/proc/}
-		if [ "$pid" != $$ ] && [ -O "$p" ] && tr '\0' '\n' <"$p/environ" | grep -qx "SLURM_JOB_ID=$job"; then
-			kill -s "$1" "$pid"
-		fi
+	for p in $(grep -lxz "SLURM_JOB_ID=$job" /proc/[0-9]*/environ); do
+		pid=${p#/proc/} pid=${pid%/environ}
+		[ "$pid" = $$ ] || [ ! -O "/proc/$pid" ] || kill -s "$1" "$pid"
 	done 2>/dev/null
 }
 
