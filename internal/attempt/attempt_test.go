@@ -225,6 +225,33 @@ func TestCommandFailures(t *testing.T) {
 	}
 }
 
+// A command whose program was not found, and whose name is a line for a shell, fails with what to use instead. A secret in it is
+// not shown.
+func TestCommandIsALineForAShell(t *testing.T) {
+	for _, tt := range []struct {
+		args  []string
+		code  int
+		hints bool
+	}{
+		{[]string{"echo hello hunter2hunter2"}, 127, true},
+		{[]string{"./train.py --lr 0.1"}, 127, true},
+		{[]string{"echo hello"}, 1, false},
+		{[]string{"echo", "hello world"}, 127, false},
+		{[]string{"ehco"}, 127, false},
+	} {
+		n, c := &fakeNode{}, testCommand(t)
+		c.Args, c.Secrets = tt.args, map[string]driver.Secret{"TOKEN": "hunter2hunter2"}
+		n.run = func(context.Context, supervisor.Spec, supervisor.Sinks) (supervisor.Exit, error) {
+			return supervisor.Exit{Cause: supervisor.Exited, Code: tt.code}, nil
+		}
+		f := testRunner(t, io.Discard).Run(t.Context(), n, n, c).Failure
+		text := fmt.Sprint(f.Err)
+		if f.Cause != Exit || f.ExitCode != tt.code || strings.Contains(text, "Script") != tt.hints || strings.Contains(text, "hunter2") {
+			t.Errorf("%q with exit code %d: %+v", tt.args, tt.code, f)
+		}
+	}
+}
+
 // A success without its output files fails. Files that arrived are in the outcome, each name once.
 func TestCollect(t *testing.T) {
 	a, b := transfer.File{Name: "a.txt", Size: 1}, transfer.File{Name: "b.txt", Size: 2}

@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -166,6 +168,9 @@ func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, s
 		err = keepErr
 	}
 	o.Failure = r.judge(watched, n, &c.Attempt, exit, err)
+	if c.isShellText(exit) && o.Failure != nil && o.Failure.Err == nil {
+		o.Failure.Err = r.Secrets.Error(fmt.Errorf("no program is named %q; Cmd takes each argument by itself, and Script a line for a shell", c.Args[0]))
+	}
 	tail := func() {
 		if o.Failure != nil && o.Failure.Cause != Cancelled {
 			o.Failure.Tail = r.Secrets.Text(last.String())
@@ -177,6 +182,11 @@ func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, s
 	saver.Finish(o.Failure, ended)
 	tail() // of a failure of its files
 	return o
+}
+
+// isShellText reports whether a command without arguments, whose program was not found, is a line for a shell.
+func (c *Command) isShellText(exit supervisor.Exit) bool {
+	return exit.Cause == supervisor.Exited && exit.Code == 127 && len(c.Args) == 1 && strings.ContainsAny(c.Args[0], " \t\n")
 }
 
 // endedAt returns when a command ended whose end this computer hears of now. The news is late if the connection was cut, or if no
