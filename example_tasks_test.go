@@ -166,7 +166,7 @@ func ExampleResult_String() {
 		Stdout: []byte("loss 0.31\n"), StdoutBytes: 10,
 	}
 	fmt.Println(r)
-	// Output: task 2 on node 1: done, 1m30s, $0.0500, stdout 10 B
+	// Output: task 2 on node 1: done, 1m30s, $0.05, stdout 10 B
 }
 
 // A secret is in the task's environment, and is written nowhere.

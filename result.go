@@ -144,14 +144,8 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// dollars formats an amount for a person. A positive amount is never shown as zero.
-func dollars(usd float64) string {
-	const least = 0.0001
-	if 0 < usd && usd < least {
-		return fmt.Sprintf("less than $%.4f", least)
-	}
-	return driver.USD(usd).String()
-}
+// dollars formats an amount for a person.
+func dollars(usd float64) string { return driver.USD(usd).String() }
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")

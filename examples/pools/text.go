@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // clean returns a text of a node or a provider as one line that cannot control a terminal.
@@ -81,13 +82,8 @@ func since(at, now time.Time) string {
 	return age(now.Sub(at))
 }
 
-// dollars returns an amount, with four decimals if it is less than ten cents.
-func dollars(usd float64) string {
-	if usd != 0 && math.Abs(usd) < 0.1 {
-		return fmt.Sprintf("$%.4f", usd)
-	}
-	return fmt.Sprintf("$%.2f", usd)
-}
+// dollars returns an amount.
+func dollars(usd float64) string { return driver.USD(usd).String() }
 
 // perHour returns a price: "$0.71/h", or "unknown".
 func perHour(p gputrain.Price) string {

@@ -20,7 +20,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v is %s, want %s", d, got, want)
 		}
 	}
-	for p, want := range map[gputrain.Price]string{driver.USD(0.71): "$0.71/h", driver.USD(0.009): "$0.0090/h", driver.USD(0): "$0.00/h", {}: "unknown"} {
+	for p, want := range map[gputrain.Price]string{driver.USD(0.71): "$0.71/h", driver.USD(0.009): "$0.009/h", driver.USD(0): "$0.00/h", {}: "unknown"} {
 		if got := perHour(p); got != want {
 			t.Errorf("%v is %s, want %s", p, got, want)
 		}

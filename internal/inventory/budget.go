@@ -21,7 +21,7 @@ func (s *Spending) affordable(o driver.Offer, nodes int) error {
 	}
 	least := s.startUSD(o, nodes)
 	if spent := s.usd(time.Now().Add(s.budget.Collect)); spent+least > limit {
-		return s.refused("budget", fmt.Errorf("%d nodes of %s in %s cost $%.2f at least, $%.2f are spent, and BudgetUSD is $%.2f", nodes, o.InstanceType, o.Region, least, spent, limit))
+		return s.refused("budget", fmt.Errorf("%d nodes of %s in %s cost %v at least, %v are spent, and BudgetUSD is %v", nodes, o.InstanceType, o.Region, driver.USD(least), driver.USD(spent), driver.USD(limit)))
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (s *Spending) Affordable(offers []driver.Offer, nodes int) error {
 	if usd <= s.budget.USD {
 		return nil
 	}
-	return s.refused("budget", fmt.Errorf("the start of the pool costs $%.2f at least, and BudgetUSD is $%.2f", usd, s.budget.USD))
+	return s.refused("budget", fmt.Errorf("the start of the pool costs %v at least, and BudgetUSD is %v", driver.USD(usd), driver.USD(s.budget.USD)))
 }
 
 func (s *Spending) refused(op string, err error) error {
@@ -91,9 +91,9 @@ func (s *Spending) Watch(ctx context.Context, collect, end func(error)) {
 	if !s.untilSpent(ctx, s.budget.Collect) {
 		return
 	}
-	collect(s.refused("budget", fmt.Errorf("$%.2f of $%.2f are spent, and the rest is for collecting: the pool ends within %v", s.USD(), s.budget.USD, s.budget.Collect)))
+	collect(s.refused("budget", fmt.Errorf("%v of %v are spent, and the rest is for collecting: the pool ends within %v", driver.USD(s.USD()), driver.USD(s.budget.USD), s.budget.Collect)))
 	if s.untilSpent(ctx, endTime) {
-		end(s.refused("pool", fmt.Errorf("BudgetUSD was $%.2f", s.budget.USD)))
+		end(s.refused("pool", fmt.Errorf("BudgetUSD was %v", driver.USD(s.budget.USD))))
 	}
 }
 

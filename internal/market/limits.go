@@ -83,14 +83,14 @@ func (m *Market) balanceShort(ctx context.Context, o driver.Offer) string {
 	}
 	needs := "more than $0.00"
 	if least > 0 {
-		needs = fmt.Sprintf("$%.2f", least)
+		needs = driver.USD(least).String()
 	}
 	hour := ""
 	if usd, known := m.wants.hourly(o).USD(); known {
 		nodes := max(m.wants.Nodes, 1)
-		hour = fmt.Sprintf("; an hour of %d of these machines costs $%.2f", nodes, usd*float64(nodes))
+		hour = fmt.Sprintf("; an hour of %d of these machines costs %v", nodes, driver.USD(usd*float64(nodes)))
 	}
-	return fmt.Sprintf("the account has $%.2f, and a launch needs %s%s", b.USD, needs, hour)
+	return fmt.Sprintf("the account has %v, and a launch needs %s%s", driver.USD(b.USD), needs, hour)
 }
 
 // quotaShort returns why the account may have no machine of an offer, or "". It lowers Available to what the account may have.

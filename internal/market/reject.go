@@ -145,9 +145,9 @@ func (w Wants) rejectPrice(o driver.Offer) string {
 	price, known := o.HourlyUSD.USD()
 	switch {
 	case known && w.MaxHourlyUSD > 0 && price > w.MaxHourlyUSD:
-		return fmt.Sprintf("costs $%.2f an hour; MaxHourlyUSD is $%.2f", price, w.MaxHourlyUSD)
+		return fmt.Sprintf("costs %v an hour; MaxHourlyUSD is %v", driver.USD(price), driver.USD(w.MaxHourlyUSD))
 	case known && price < w.MinHourlyUSD:
-		return fmt.Sprintf("costs $%.2f an hour; MinHourlyUSD is $%.2f", price, w.MinHourlyUSD)
+		return fmt.Sprintf("costs %v an hour; MinHourlyUSD is %v", driver.USD(price), driver.USD(w.MinHourlyUSD))
 	case known || w.AllowUnknownPrice:
 	case w.MaxHourlyUSD > 0:
 		return "its price is not known, and the spec has a MaxHourlyUSD (AllowUnknownPrice takes it all the same)"

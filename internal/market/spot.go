@@ -35,7 +35,7 @@ func rejectDearSpot(w Wants, all []weighedOffer) {
 		usd, known := onDemand[kindOf(o.offer)].USD()
 		spot, priced := w.hourly(o.offer).USD()
 		if o.why.reasons == nil && o.offer.Spot && known && priced && spot > usd {
-			all[i].why.reasons = []string{fmt.Sprintf("costs $%.2f an hour as spot, and $%.2f on demand", spot, usd)}
+			all[i].why.reasons = []string{fmt.Sprintf("costs %v an hour as spot, and %v on demand", driver.USD(spot), driver.USD(usd))}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (m *Market) warnings(ctx context.Context, w weighedOffer) (all []string) {
 	warn(o.Spot && caps.PreemptionNotice == 0, "it can be taken back without notice")
 	warn(rented && caps.ProvisionTimeout > driver.DefaultProvisionTimeout, "it may take up to %v to boot", caps.ProvisionTimeout)
 	if b, known := m.balance(ctx, o); rented && known {
-		warn(b.USD < m.wants.BudgetUSD, "the account has $%.2f, and BudgetUSD is $%.2f", b.USD, m.wants.BudgetUSD)
+		warn(b.USD < m.wants.BudgetUSD, "the account has %v, and BudgetUSD is %v", driver.USD(b.USD), driver.USD(m.wants.BudgetUSD))
 	}
 	warn(w.failed != "", "a machine failed there lately (%s)", w.failed)
 	warn(rented && w.boot > 0, "the last machine there took %v to boot", w.boot)

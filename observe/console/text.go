@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // widths measures text as terminals outside of East Asian locales do. The screen cuts off what is wider in others.
@@ -78,16 +79,8 @@ func seconds(v float64) time.Duration {
 	return time.Duration(min(max(v, 0), 9e9) * float64(time.Second))
 }
 
-// usd returns an amount of US dollars, with four decimals if it is less than ten cents.
-func usd(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "$?"
-	}
-	if v != 0 && math.Abs(v) < 0.1 {
-		return fmt.Sprintf("$%.4f", v)
-	}
-	return fmt.Sprintf("$%.2f", v)
-}
+// usd returns an amount of US dollars.
+func usd(v float64) string { return driver.USD(v).String() }
 
 // amount returns a number of a unit: "1.2 GiB" of bytes.
 func amount(n int64, unit string) string {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // A text of a node or a provider is cut after so many bytes.
@@ -58,22 +59,8 @@ func cut(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// usd returns an amount: "$1.25", with four digits if it is small.
-func usd(v float64) string {
-	v = finite(v)
-	prec, sign := 2, ""
-	if math.Abs(v) < 0.01 {
-		prec = 4
-	}
-	text := strconv.FormatFloat(math.Abs(v), 'f', prec, 64)
-	if strings.Trim(text, "0.") == "" {
-		return "$0.00"
-	}
-	if v < 0 {
-		sign = "-"
-	}
-	return sign + "$" + text
-}
+// usd returns an amount. What is left of a sum by rounding is nothing.
+func usd(v float64) string { return driver.USD(math.Round(finite(v)*1e4) / 1e4).String() }
 
 // percent returns a share in percent.
 func percent(v float64) string {

@@ -88,7 +88,7 @@ func (o *Offer) StartFrom(b BakedImage) {
 	case !known:
 		text += ", whose storage has a price that is not known"
 	case usd > 0:
-		text += fmt.Sprintf(", whose storage costs $%.2f a month, with or without machines", usd)
+		text += fmt.Sprintf(", whose storage costs %v a month, with or without machines", USD(usd))
 	}
 	o.Warnings = append(o.Warnings[:len(o.Warnings):len(o.Warnings)], text)
 }

@@ -2,7 +2,9 @@ package driver
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
+	"strings"
 )
 
 // A Price is US dollars per hour for one machine. The zero value is an unknown price, which
@@ -18,16 +20,25 @@ func USD(perHour float64) Price { return Price{usd: perHour, known: true} }
 // USD returns the price in US dollars per hour, and whether it is known.
 func (p Price) USD() (perHour float64, known bool) { return p.usd, p.known }
 
-// String returns "$1.25" or "unknown".
+// String returns "$1.25" or "unknown". An amount below ten cents has up to four decimals, and one that they cannot
+// show is "less than $0.0001": what costs something is never shown as free.
 func (p Price) String() string {
-	if !p.known {
+	amount := math.Abs(p.usd)
+	switch {
+	case !p.known || math.IsNaN(amount) || math.IsInf(amount, 0):
 		return "unknown"
+	case 0 < p.usd && p.usd < 0.0001:
+		return "less than $0.0001"
 	}
-	prec := 2
-	if p.usd != 0 && p.usd < 0.1 {
-		prec = 4
+	text := strconv.FormatFloat(amount, 'f', 2, 64)
+	if amount < 0.1 {
+		text = strconv.FormatFloat(amount, 'f', 4, 64)
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "0"), "0")
 	}
-	return "$" + strconv.FormatFloat(p.usd, 'f', prec, 64)
+	if p.usd < 0 && strings.Trim(text, "0.") != "" {
+		return "-$" + text
+	}
+	return "$" + text
 }
 
 // MarshalJSON returns the price in US dollars per hour, or null if it is not known.

@@ -24,7 +24,7 @@ func TestOffers(t *testing.T) {
 		want   []string // type, price, and the zone if it is not the default
 	}{
 		"no GPU, the smallest first": {gputrain.Spec{}, nil, []string{
-			"n1-standard-1 $0.0475", "t2a-standard-1 unknown", "c4-standard-2 unknown", "e2-standard-2 $0.0670", "n1-standard-8 $0.38",
+			"n1-standard-1 $0.0475", "t2a-standard-1 unknown", "c4-standard-2 unknown", "e2-standard-2 $0.067", "n1-standard-8 $0.38",
 			"n1-standard-16 $0.76", "n1-highmem-16 $0.95", "n1-standard-32 $1.52", "n1-standard-96 $4.56",
 		}},
 		"GPU, both markets":    {gputrain.Spec{Accelerator: accelerators.L4(accelerators.AtLeast(1)), Allocation: both, VCPUs: 8}, nil, []string{"g2-standard-8/spot $0.34", "g2-standard-8 $0.85", "g2-standard-24/spot $0.80", "g2-standard-24 $2.00"}},

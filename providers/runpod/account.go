@@ -58,5 +58,5 @@ func (a *api) Quota(ctx context.Context, offer driver.Offer) (driver.Quota, erro
 	}
 	left := max(*now.SpendLimit-*now.CurrentSpendPerHr, 0)
 	return driver.Quota{Known: true, Machines: int(min(left/hour, 1e6)), Reason: fmt.Sprintf(
-		"the account's spend limit at RunPod is $%.2f an hour, of which $%.2f are used; a machine costs $%.2f", *now.SpendLimit, *now.CurrentSpendPerHr, hour)}, nil
+		"the account's spend limit at RunPod is %v an hour, of which %v are used; a machine costs %v", driver.USD(*now.SpendLimit), driver.USD(*now.CurrentSpendPerHr), driver.USD(hour))}, nil
 }

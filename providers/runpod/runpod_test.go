@@ -203,7 +203,7 @@ func TestOffers(t *testing.T) {
 		{"cluster", func(c *Config) { c.ClusterMode = Instant }, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(8)), Nodes: 2}, []string{
 			"instant/secure/on-demand/global/8/" + h100 + " $28.00", "instant/secure/on-demand/global/8/" + ada + " $28.00",
 		}},
-		{"CPU", nil, gputrain.Spec{}, []string{"individual/secure/on-demand/global/2/cpu3c $0.0600"}},
+		{"CPU", nil, gputrain.Spec{}, []string{"individual/secure/on-demand/global/2/cpu3c $0.06"}},
 		{"CPU of a size", func(c *Config) { c.CPUClock = "5c" }, gputrain.Spec{VCPUs: 3, MemoryGiB: 12}, []string{"individual/secure/on-demand/global/8/cpu5c $0.24"}},
 	} {
 		cfg := f.config()

@@ -293,7 +293,7 @@ func (s search) reject(a ask) string {
 	against(len(c.Geolocation) > 0 && country != "" && !slices.Contains(c.Geolocation, country), "is in %s; Config.Geolocation allows %s", country, strings.Join(c.Geolocation, ", "))
 	if most := c.MaxTrafficUSDPerGB; most > 0 {
 		down, up := or(a.InetDownCost, math.Inf(1)), or(a.InetUpCost, math.Inf(1))
-		against(down > most || up > most, "charges $%v for a GB in, and $%v for a GB out; Config.MaxTrafficUSDPerGB is $%v", down, up, most)
+		against(down > most || up > most, "charges %v for a GB in, and %v for a GB out; Config.MaxTrafficUSDPerGB is %v", driver.USD(down), driver.USD(up), driver.USD(most))
 	}
 	return strings.Join(reasons, "; and ")
 }
@@ -530,7 +530,7 @@ func (p *provider) findOf(order cloud.Order) (find, error) {
 	}
 	if f.offer.Spot && (f.bid < minBid || f.bid > maxBid) {
 		// Without a bid the rental would be on demand, at another price.
-		return find{}, &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("offer %s: cannot bid $%v an hour", f.offer.ID, f.bid)}
+		return find{}, &driver.Error{Kind: driver.ErrNoCapacity, Err: fmt.Errorf("offer %s: cannot bid %v an hour", f.offer.ID, driver.USD(f.bid))}
 	}
 	return f, nil
 }

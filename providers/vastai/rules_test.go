@@ -519,7 +519,7 @@ func TestNoMoneyNoLaunch(t *testing.T) {
 	if pool != nil {
 		pool.Close()
 	}
-	if !errors.Is(err, driver.ErrBalance) || !strings.Contains(err.Error(), "the account has $-1.50") {
+	if !errors.Is(err, driver.ErrBalance) || !strings.Contains(err.Error(), "the account has -$1.50") {
 		t.Errorf("%v", err)
 	}
 	if n := len(f.Records(opCreate, opAddKey)); n != 0 {
