@@ -444,8 +444,11 @@ func (f *faults) names(list string, all []string) {
 }
 
 func (f *faults) duration(name string, d time.Duration) {
-	if d < 0 {
+	switch {
+	case d < 0:
 		f.add("%s is %v; it cannot be negative", name, d)
+	case 0 < d && d < time.Millisecond:
+		f.add("%s is %v; a number without a unit is nanoseconds: write 10 * time.Second", name, d)
 	}
 }
 

@@ -88,7 +88,8 @@ type Epoch struct {
 	Number int
 	// Nodes are the gang's nodes by their rank in the gang.
 	Nodes []Node
-	// From is when its processes were released to run, all together, and To when all of them had ended.
+	// From is when its processes were released to run, all together, and To when all of them had ended. Both are zero if
+	// they never were.
 	From, To time.Time
 	// Resumed is the name of the checkpoint from which it went on, such as "step-120", or empty.
 	Resumed string
@@ -212,7 +213,9 @@ func (t Training) validate(p *pool) error {
 		name string
 		d    time.Duration
 	}{{"StartTimeout", t.StartTimeout}, {"StallTimeout", t.StallTimeout}, {"IdleTimeout", t.IdleTimeout}} {
-		if timeout.d < 0 && timeout.d != -1 {
+		if timeout.d >= 0 {
+			f.duration(timeout.name, timeout.d)
+		} else if timeout.d != -1 {
 			f.add("%s is %v; -1 turns it off", timeout.name, timeout.d)
 		}
 	}

@@ -340,7 +340,10 @@ func (r *trainRun) report(s gang.State, e *gang.Epoch) {
 
 // epoch returns an epoch that is over as the user sees it.
 func (r *trainRun) epoch(e *gang.Epoch) Epoch {
-	out := Epoch{Number: e.Number, From: e.From, To: e.To, Resumed: e.Resumed, FirstStep: e.First, LastStep: e.Last}
+	out := Epoch{Number: e.Number, Resumed: e.Resumed, FirstStep: e.First, LastStep: e.Last}
+	if !e.From.IsZero() {
+		out.From, out.To = e.From, e.To
+	}
 	for _, n := range e.Nodes {
 		if n != nil {
 			out.Nodes = append(out.Nodes, r.p.nodeOf(n.(trainNode).n))
@@ -354,9 +357,9 @@ func (r *trainRun) epoch(e *gang.Epoch) Epoch {
 
 // pastEpoch returns an epoch of an earlier program.
 func pastEpoch(past journal.PastEpoch) Epoch {
-	e := Epoch{Number: past.Number, Resumed: past.Resumed, FirstStep: past.First, LastStep: past.Last, To: time.Unix(0, past.To)}
+	e := Epoch{Number: past.Number, Resumed: past.Resumed, FirstStep: past.First, LastStep: past.Last}
 	if past.From > 0 {
-		e.From = time.Unix(0, past.From)
+		e.From, e.To = time.Unix(0, past.From), time.Unix(0, past.To)
 	}
 	for _, l := range past.Nodes {
 		e.Nodes = append(e.Nodes, nodeAt(l))

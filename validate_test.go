@@ -3,6 +3,7 @@ package gputrain_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +171,38 @@ func TestFunctionsHaveNoTerminal(t *testing.T) {
 	call.TTY = true
 	if err := call.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), "a call of a function has no terminal") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A duration of a few nanoseconds is a number whose unit was forgotten: every field that is one refuses it, with the way to write it.
+func TestDurationsWithoutAUnit(t *testing.T) {
+	command := gputrain.Cmd("true")
+	command.Name, command.Outputs = "train", []string{"x"}
+	for _, all := range []interface{ Validate() error }{&gputrain.Spec{Nodes: 1}, &command} {
+		fields := 0
+		var walk func(v reflect.Value)
+		walk = func(v reflect.Value) {
+			for i := range v.NumField() {
+				f, name := v.Field(i), v.Type().Field(i).Name
+				switch {
+				case f.Type() == reflect.TypeFor[time.Duration]():
+					fields++
+					f.SetInt(3600)
+					if err := all.Validate(); !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), name+" is 3.6µs; a number without a unit is nanoseconds") {
+						t.Errorf("%T: %s: %v", all, name, err)
+					}
+					f.SetInt(0)
+				case f.Kind() == reflect.Struct && f.Type().PkgPath() == v.Type().PkgPath() && v.Type().Field(i).IsExported():
+					walk(f)
+				}
+			}
+		}
+		walk(reflect.ValueOf(all).Elem())
+		if fields < 4 {
+			t.Errorf("%T has %d durations", all, fields)
+		}
+		if err := all.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 }
