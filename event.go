@@ -158,8 +158,8 @@ const (
 	EventTask
 	// EventRetry is a task that will be started again, and why.
 	EventRetry
-	// EventCost reports what the pool has cost so far, whenever the billing of a node begins or
-	// ends.
+	// EventCost reports what the pool has cost so far, and costs at most, whenever the billing of a node begins or ends, or
+	// its price changes, a node has its lease, or a task holds one.
 	EventCost
 	// EventPreemption reports that a node's provider will take it back, and how soon, as Elapsed: "notice", then "done"
 	// or "failed" of Spec.OnPreemption, or "spared" if the machine was not taken back.

@@ -12,7 +12,8 @@ import (
 
 // A Reporter is notified of an inventory's events. No lock is held when it is called.
 type Reporter interface {
-	// Billed reports that a machine has begun or ceased to be billed, or its price has changed.
+	// Billed reports that what the pool costs, or costs at most, has changed: a machine has begun or ceased to be billed,
+	// its price is another one, it has its lease, or a task has begun or ceased to hold one.
 	Billed()
 	// Trouble reports a failure that no caller waits for: "ledger" if a note could not be written, "audit" if an audit
 	// or a mark of the lease failed, "image" if machines start from the usual image since the baked one is gone.
@@ -130,6 +131,7 @@ func (inv *Inventory) Leased(inst driver.Instance, root string, hostKeys []strin
 	}
 	inv.machines.update(inst.ID, func(m *machine) { m.leased = true })
 	inv.book.note(inv.book.ledger.Leased(row))
+	inv.report.Billed()
 }
 
 // lapse returns how long after a program's last sign of life a machine has ended itself, and its provider has noticed:

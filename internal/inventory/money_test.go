@@ -179,6 +179,52 @@ func TestCostIsBounded(t *testing.T) {
 	})
 }
 
+// A told is a Reporter that asks for the cost each time that it has changed, as a program's views do.
+type told struct {
+	heard
+	spending *Spending
+	last     Cost
+}
+
+func (t *told) Billed() {
+	if t.spending != nil {
+		t.last = t.spending.Cost()
+	}
+}
+
+// What is told of the cost is as Cost says: also of a bound that comes with a node's lease, and goes while a task holds it.
+func TestBoundIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report := &told{}
+		inv := New(Account{Provider: "acme", Driver: &scripted{}}, pool(), report)
+		if err := inv.Begin(folder(t), []byte("key")); err != nil {
+			t.Fatal(err)
+		}
+		defer inv.Close(false)
+		report.spending = NewSpending(inv, Budget{})
+		bounded := func(what string, want bool) {
+			t.Helper()
+			if now := report.spending.Cost(); report.last.Bounded != want || now.Bounded != want || report.last.AtMostUSD != now.AtMostUSD {
+				t.Errorf("%s: told %+v, and it is %+v", what, report.last, now)
+			}
+		}
+		got, err := inv.Launch(t.Context(), request(inv, 0), func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bounded("on its way up", false)
+		inv.Leased(got.Machines["p-1-0"], "/root", nil)
+		bounded("with a lease", true)
+		report.spending.Hold(1)
+		bounded("while a task holds it", false)
+		report.spending.Hold(1)
+		report.spending.Hold(-1)
+		bounded("while one of two still does", false)
+		report.spending.Hold(-1)
+		bounded("after that", true)
+	})
+}
+
 // These are reasons not to leave a pool.
 func TestUnbounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,13 +26,14 @@ type Spending struct {
 	shared   *shared
 	budget   Budget
 	paying   chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
+	report   Reporter
 	mu       sync.Mutex
 	holding  int // tasks that run and hold their node's lease; guarded by mu
 }
 
 // NewSpending returns the spending of an inventory.
 func NewSpending(inv *Inventory, budget Budget) *Spending {
-	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, shared: &inv.shared, budget: budget, paying: make(chan struct{}, 1)}
+	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, shared: &inv.shared, budget: budget, paying: make(chan struct{}, 1), report: inv.report}
 }
 
 // A Cost is the cost of a pool. Its fields are those of gputrain.Cost, which documents them.
@@ -152,8 +153,13 @@ func (s *Spending) usd(end time.Time) float64 {
 // Hold adds to the number of tasks that run and keep their node from ending itself.
 func (s *Spending) Hold(more int) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	before := s.holding > 0
 	s.holding += more
+	after := s.holding > 0
+	s.mu.Unlock()
+	if before != after {
+		s.report.Billed()
+	}
 }
 
 func (s *Spending) isHeld() bool {
