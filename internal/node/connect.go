@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/providers/driver"
 	xssh "golang.org/x/crypto/ssh"
@@ -111,24 +112,30 @@ func (n *Node) probe(ctx context.Context) error {
 	return nil
 }
 
-// findAddress asks the machine for the address by which other nodes reach it, if the driver has text for that.
+// findAddress asks the machine for the address by which other nodes reach it, if the driver has text for that. The
+// address of a rented machine, whoever reports it, is refused if no machine has it: the others would send to their own
+// link, or to a cloud's metadata, what is meant for it.
 func (n *Node) findAddress(ctx context.Context) error {
-	text := n.scripts().FindAddress
-	if text == "" {
-		return nil
+	refused := func(format string, args ...any) error {
+		return &driver.Error{Provider: n.Provider(), Op: "find the private address of " + n.Name(), Kind: driver.ErrUnsupported, Err: fmt.Errorf(format, args...)}
 	}
-	out, _, err := n.queries.answer(ctx, n.Client(), text)
-	if err != nil {
-		return n.explain(ctx, "find the private address of", err)
+	if text := n.scripts().FindAddress; text != "" {
+		out, _, err := n.queries.answer(ctx, n.Client(), text)
+		if err != nil {
+			return n.explain(ctx, "find the private address of", err)
+		}
+		if addr := strings.TrimSpace(out); addr != "" {
+			if net.ParseIP(addr) == nil {
+				return refused("it reports %.100q, which is no IP address", addr)
+			}
+			n.update(func(inst *driver.Instance) { inst.PrivateAddr = addr })
+		}
 	}
-	addr := strings.TrimSpace(out)
-	if addr == "" {
-		return nil
+	if addr, ok := localnet.Parse(n.Addr()); ok && !n.Capabilities().Adopts {
+		if kind := localnet.Reserved(addr); kind != "" {
+			return refused("%.100q is said to be its address, and is an address %s", n.Addr(), kind)
+		}
 	}
-	if net.ParseIP(addr) == nil {
-		return &driver.Error{Provider: n.Provider(), Op: "find the private address of " + n.Name(), Kind: driver.ErrUnsupported, Err: fmt.Errorf("it reports %.100q, which is no IP address", addr)}
-	}
-	n.update(func(inst *driver.Instance) { inst.PrivateAddr = addr })
 	return nil
 }
 

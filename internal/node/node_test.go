@@ -39,6 +39,38 @@ func TestNodeBecomesReady(t *testing.T) {
 	})
 }
 
+// An address that no machine has is not given to the other nodes, whether the machine says it is its own or the API does.
+func TestAddressThatNoMachineHas(t *testing.T) {
+	for addr, want := range map[string]string{
+		"169.254.169.254": "link", "168.63.129.16": "metadata", "100.100.100.200": "metadata", "fd00:ec2::254": "metadata", "0.0.0.0": "this computer", "224.0.0.1": "multicast",
+		"255.255.255.255": "broadcasts", "64:ff9b::169.254.169.254": "link", "fe80::1": "link", "::ffff:168.63.129.16": "metadata", "10.1.2.3": "", "127.0.0.1": "", "203.0.113.9": "",
+	} {
+		for who, report := range map[string]func(l *lab){
+			"machine": func(l *lab) {
+				l.cloud.scripts.FindAddress = "my address"
+				l.answers["my address"] = addr + "\n"
+			},
+			"api":   func(l *lab) { l.cloud.inst.PrivateAddr = addr },
+			"owner": func(l *lab) { l.cloud.inst.PrivateAddr, l.settings.Capabilities.Adopts = addr, true },
+		} {
+			t.Run(who+" "+addr, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
+					l := newLab(t, simnode.Config{CPUs: 4, MemoryBytes: 8 << 30})
+					report(l)
+					if want == "" || who == "owner" {
+						l.ready()
+						return
+					}
+					l.run()
+					if _, err := l.failed(); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), want) {
+						t.Errorf("it failed with %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A machine that is smaller than the query asks for is refused before its bootstrap.
 func TestSmallMachineIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

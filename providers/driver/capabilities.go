@@ -44,8 +44,8 @@ type Capabilities struct {
 	// are machines, on which gputrain itself runs that image.
 	Images *Images
 	// LocalAddresses is true if a machine's SSH server may be at an address that means another
-	// machine elsewhere: this computer's (127.0.0.1), link-local, a cloud's metadata service,
-	// or multicast. That is so if the API's own address is such a one, as a gateway's on this
+	// machine elsewhere: this computer's (127.0.0.1, or one of its interfaces'), link-local, a
+	// cloud's metadata service, or multicast. That is so if the API's own address is such a one, as a gateway's on this
 	// computer or a test server's. If it is false, a machine at such an address, or at a name
 	// for one, is given up before anything is sent, unless it is adopted or the driver is a
 	// [Dialer].

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/httpstream"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -32,7 +33,7 @@ func (a *api) dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 		return nil, err
 	}
 	if a.cfg.Reach == ReachDirect || a.cfg.Reach == ReachAuto && k.inside {
-		nc, err := a.dialDirect(ctx, in.PrivateAddr)
+		nc, err := a.dialDirect(ctx, k, in.PrivateAddr)
 		if err == nil || a.cfg.Reach == ReachDirect {
 			return nc, err
 		}
@@ -51,7 +52,9 @@ func (a *api) dial(ctx context.Context, in driver.Instance) (net.Conn, error) {
 	return k.forward(ctx, p.Metadata.Name)
 }
 
-func (a *api) dialDirect(ctx context.Context, addr string) (net.Conn, error) {
+// dialDirect connects to a pod's address. Unless the API server is local itself, as that of a cluster on this computer
+// may be, a pod at a local address is one that does not exist.
+func (a *api) dialDirect(ctx context.Context, k *cluster, addr string) (net.Conn, error) {
 	if addr == "" {
 		return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: errors.New("the pod has no address yet")}
 	}
@@ -60,7 +63,14 @@ func (a *api) dialDirect(ctx context.Context, addr string) (net.Conn, error) {
 		ctx, cancel = context.WithTimeout(ctx, directTimeout)
 		defer cancel()
 	}
-	nc, err := new(net.Dialer).DialContext(ctx, "tcp", sshAddr(addr))
+	dial := func() (net.Conn, error) { return localnet.Dial(ctx, net.Dialer{}, sshAddr(addr)) }
+	if localnet.IsURL(k.server) {
+		dial = func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", sshAddr(addr)) }
+	}
+	nc, err := dial()
+	if errors.Is(err, localnet.ErrLocal) {
+		return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("the cluster reports a pod at %s: %w; nothing was sent", addr, err)}
+	}
 	if err != nil {
 		return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: err, Hint: "a pod's address is reached from inside the cluster: set Reach to forward"}
 	}

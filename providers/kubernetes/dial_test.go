@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
@@ -177,4 +178,22 @@ func TestDirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
+}
+
+// A cluster elsewhere cannot have this program connect to this computer, or to what only its link has.
+func TestDirectIsNotLocal(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d, in := dialed(t, f, ReachDirect)
+	for _, k := range d.api.clusters {
+		k.server = "https://203.0.113.7:6443"
+	}
+	for _, addr := range []string{"127.0.0.1", "::1", "0.0.0.0", "169.254.169.254", "168.63.129.16", "64:ff9b::127.0.0.1", "2130706433", "localhost"} {
+		in.PrivateAddr = addr
+		_, err := d.Dial(t.Context(), in)
+		cloudtest.Is(t, err, driver.ErrUnavailable, providerName, "dial", testToken)
+		if !errors.Is(err, localnet.ErrLocal) {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
 }
