@@ -39,6 +39,7 @@ var messages = map[string]string{
 	"internal/journal.Task":          "a message",
 	"internal/node.Settings":         "a configuration",
 	"internal/training.Config":       "a configuration",
+	"providers/driver.Capabilities":  "a message",
 	"providers/driver.Offer":         "a message",
 	"providers/driver.Query":         "a message",
 	"providers/aws.Config":           "a configuration",

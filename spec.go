@@ -208,7 +208,8 @@ const (
 type Network int
 
 const (
-	// NetworkAny asks for nothing: nodes may be unable to reach each other.
+	// NetworkAny asks for nothing: nodes may be unable to reach each other, or reach each other by the internet, where a
+	// [Training] on several is refused without AllowPublicNetwork.
 	NetworkAny Network = iota
 	// NetworkPrivate rejects offers whose nodes could not reach all ports of each other by private addresses. All nodes
 	// of the pool are then of one provider and one network, which the first node decides on as long as it lives. At Vast.ai

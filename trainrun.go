@@ -121,7 +121,7 @@ func (r *trainRun) config() (c training.Config, err error) {
 		PoolID: r.p.id, Name: r.name, Launcher: launcher.Launcher(t.Launcher), Nodes: t.nodes(r.p), Processes: t.ProcessesPerNode, Restarts: t.Restarts,
 		StartTimeout: t.StartTimeout, StallTimeout: t.StallTimeout, IdleTimeout: t.IdleTimeout,
 		Pool: r, Runner: &r.p.attempts, Go: r.p.running.Go, Record: r.p.journal.AddTraining, Locate: r.locate, Describe: r.describe, Report: r.report, Reported: r.reported,
-		Noted: r.noted, Lagging: r.lagging,
+		Noted: r.noted, Lagging: r.lagging, AllowPublicNetwork: t.AllowPublicNetwork,
 	}
 	if !t.Task.Checkpoints.IsZero() {
 		if c.Keeper, err = newKeeper(r.p, t.Task, Event{Kind: EventTransfer, Node: -1, Name: r.name}, r.saved); err != nil {
@@ -483,13 +483,6 @@ func (t trainNode) Announce(f func(left time.Duration, spared bool)) (stop func(
 	return t.n.keepers.Announce(f)
 }
 
-// Network returns the provider of a node whose driver says that its nodes reach each other.
-func (t trainNode) Network() string {
-	if !t.Node.Capabilities().PrivateNetwork {
-		return ""
-	}
-	return t.Node.Provider()
-}
 func (t trainNode) Commands() node.Commands        { return t.Node.Commands() }
 func (t trainNode) Supervisor() attempt.Supervisor { return t.Node.Supervisor() }
 func (t trainNode) EndCalls(ctx context.Context) (mark string, err error) {

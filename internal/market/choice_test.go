@@ -242,7 +242,7 @@ func (s *scripted) Scripts(driver.Instance) driver.Scripts {
 }
 
 func TestWarnings(t *testing.T) {
-	secure := driver.Capabilities{HostKeys: driver.HostKeyInjected, PrivateNetwork: true}
+	secure := driver.Capabilities{HostKeys: driver.HostKeyInjected, PrivateNetwork: true, Ports: driver.PortsOfPool}
 	with := func(change func(*driver.Capabilities)) driver.Capabilities {
 		c := secure
 		change(&c)
@@ -256,7 +256,10 @@ func TestWarnings(t *testing.T) {
 	}{
 		"none":              {secure, market.Wants{Query: driver.Query{Nodes: 2}}, nil, nil},
 		"first contact":     {with(func(c *driver.Capabilities) { c.HostKeys = driver.HostKeyFirstContact }), market.Wants{}, nil, []string{"its host key is trusted at the first contact"}},
-		"no network":        {with(func(c *driver.Capabilities) { c.PrivateNetwork = false }), market.Wants{Query: driver.Query{Nodes: 2}}, nil, []string{"its nodes have no private network"}},
+		"no network":        {with(func(c *driver.Capabilities) { c.PrivateNetwork = false }), market.Wants{Query: driver.Query{Nodes: 2}}, nil, []string{"its nodes have no private network: Train refuses a gang that would meet at public addresses, unless AllowPublicNetwork is set"}},
+		"no firewall":       {with(func(c *driver.Capabilities) { c.Ports = driver.PortsUnknown }), market.Wants{Query: driver.Query{Nodes: 2}}, nil, []string{"no firewall is known that keeps strangers from a gang's ports, which ask for no password"}},
+		"neighbours":        {with(func(c *driver.Capabilities) { c.Ports = driver.PortsOfNetwork }), market.Wants{Query: driver.Query{Nodes: 2}}, nil, []string{"what shares a network with its nodes reaches a gang's ports, which ask for no password"}},
+		"one has no gang":   {with(func(c *driver.Capabilities) { c.Ports = driver.PortsUnknown }), market.Wants{Query: driver.Query{Nodes: 1}}, nil, nil},
 		"one needs none":    {with(func(c *driver.Capabilities) { c.PrivateNetwork = false }), market.Wants{Query: driver.Query{Nodes: 1}}, nil, nil},
 		"no price":          {secure, market.Wants{}, func(o *driver.Offer) { o.HourlyUSD = driver.Price{} }, []string{"its price is unknown"}},
 		"no notice":         {secure, market.Wants{}, func(o *driver.Offer) { o.Spot = true }, []string{"it can be taken back without notice"}},

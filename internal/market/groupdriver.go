@@ -91,6 +91,7 @@ func (g *Group) common() driver.Capabilities {
 		if m.caps.HostKeys != c.HostKeys {
 			c.HostKeys = driver.HostKeyFirstContact
 		}
+		c.Ports = min(c.Ports, m.caps.Ports)
 		c.PrivateNetwork = c.PrivateNetwork && m.key == g.members[0].key
 	}
 	slices.Sort(verbs)

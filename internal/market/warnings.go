@@ -19,7 +19,11 @@ func (m *Market) warnings(ctx context.Context, w weighedOffer) (all []string) {
 	_, priced := o.HourlyUSD.USD()
 	warn(rented && !caps.Free && !m.selfDestructs(o), "cannot end itself: after the death of this program, only Reap or Guard ends its billing")
 	warn(caps.HostKeys == driver.HostKeyFirstContact, "its host key is trusted at the first contact")
-	warn(m.wants.Nodes > 1 && !caps.PrivateNetwork, "its nodes have no private network")
+	if m.wants.Nodes > 1 {
+		warn(!caps.PrivateNetwork, "its nodes have no private network: Train refuses a gang that would meet at public addresses, unless AllowPublicNetwork is set")
+		warn(caps.PrivateNetwork && caps.Ports == driver.PortsUnknown, "no firewall is known that keeps strangers from a gang's ports, which ask for no password")
+		warn(caps.PrivateNetwork && caps.Ports == driver.PortsOfNetwork, "what shares a network with its nodes reaches a gang's ports, which ask for no password")
+	}
 	warn(rented && !priced, "its price is unknown")
 	warn(o.Spot && caps.PreemptionNotice == 0, "it can be taken back without notice")
 	warn(rented && caps.ProvisionTimeout > driver.DefaultProvisionTimeout, "it may take up to %v to boot", caps.ProvisionTimeout)

@@ -140,6 +140,18 @@ func (m *Machine) Addr() string {
 	return m.name
 }
 
+// Network names the private network that the machine is in: its provider's, if the driver says that its machines reach
+// each other. It is empty if none is known.
+func (m *Machine) Network() string {
+	if !m.Capabilities().PrivateNetwork {
+		return ""
+	}
+	return m.Provider()
+}
+
+// IsClosed reports whether only the pool's machines reach the ports that programs open on the machine.
+func (m *Machine) IsClosed() bool { return m.Capabilities().Ports == driver.PortsOfPool }
+
 // title names the machine in errors, an adopted one by its address too.
 func (m *Machine) title() string {
 	if addr := m.Instance().SSH.Addr; m.Capabilities().Adopts && addr != "" {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -37,6 +38,8 @@ type Node struct {
 	// Network names the private network that it is in: nodes of different networks cannot reach each other. Empty means
 	// unknown.
 	Network string
+	// Closed means that only the pool's nodes reach the ports that programs open on it.
+	Closed bool
 	// Commands run the checks.
 	Commands Commands
 	// Sample returns one sample of its accelerators. Nil means that they are not sampled.
@@ -65,6 +68,10 @@ type Options struct {
 	Accelerators int
 	// NoInfiniBand means that the program does not use InfiniBand (NCCL_IB_DISABLE).
 	NoInfiniBand bool
+	// AllowPublicNetwork lets the nodes meet at public addresses.
+	AllowPublicNetwork bool
+
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error) // nil is the system's
 }
 
 // A Severity says what a problem means for a gang.
@@ -101,16 +108,19 @@ type Problem struct {
 }
 
 // Check checks nodes that a gang is to start on, all at once, within a minute. It returns what it has learned of each node,
-// and the problems, the severest first. One node alone passes all checks of the network.
+// and the problems, the severest first. One node alone passes all checks of the network. On nodes that may not meet, nothing
+// is run.
 func Check(ctx context.Context, nodes []Node, o Options) ([]Facts, []Problem) {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	c := &check{nodes: nodes, options: o, facts: make([]Facts, len(nodes)), answered: make([]bool, len(nodes))}
-	c.addresses()
-	c.describe(ctx)
-	c.accelerators()
-	c.room()
-	c.infiniBand()
+	if c.meet(ctx) {
+		c.addresses()
+		c.describe(ctx)
+		c.accelerators()
+		c.room()
+		c.infiniBand()
+	}
 	if len(nodes) > 1 && !c.refused() {
 		c.ports(ctx)
 	}

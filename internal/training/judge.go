@@ -232,7 +232,7 @@ func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of 
 			}
 		}
 	}
-	if t.Launcher == launcher.MPI && t.Program.Function == "" {
+	if len(shares) > 0 && t.Launcher == launcher.MPI && t.Program.Function == "" { // else mpirun has never been started
 		given, of = j.daemons(given, of)
 	}
 	return given, of

@@ -38,8 +38,10 @@ type Node interface {
 	Call(c *calls.Call) attempt.Outcome
 	// EndCalls ends the process in which calls run. What they have started elsewhere has the mark in its environment.
 	EndCalls(ctx context.Context) (mark string, err error)
-	// Network names the private network that the node is in, or is empty.
+	// Network names the private network that the node is in, or is empty. IsClosed reports that only the pool's nodes reach
+	// the ports that programs open on it.
 	Network() string
+	IsClosed() bool
 	// Telemetry follows the node's accelerators. Sampler samples those of the returned names once, if there are any.
 	Telemetry() *telemetry.Monitor
 	Sampler() (commands telemetry.Commands, only []string)
@@ -81,6 +83,8 @@ type Config struct {
 	Nodes, Processes                        int
 	Restarts                                int
 	StartTimeout, StallTimeout, IdleTimeout time.Duration
+	// AllowPublicNetwork lets the processes meet at public addresses.
+	AllowPublicNetwork bool
 
 	// Keeper keeps the checkpoints. Nil keeps none. It calls Saved for each that comes here.
 	Keeper *checkpoint.Keeper
@@ -312,7 +316,7 @@ func (t *Training) Prepare(ctx context.Context, e *gang.Epoch, fresh []int) []ga
 	}
 	e.Port, t.port = port, port // also if another epoch takes this one's place
 	if len(fresh) > 0 {
-		o := preflight.Options{Port: e.Port, Processes: t.Processes, NoInfiniBand: t.Program.Command.Env["NCCL_IB_DISABLE"] == "1"}
+		o := preflight.Options{Port: e.Port, Processes: t.Processes, NoInfiniBand: t.Program.Command.Env["NCCL_IB_DISABLE"] == "1", AllowPublicNetwork: t.AllowPublicNetwork}
 		if failures := t.devices.preflight(ctx, e, o, func(err error) { t.Noted(e, err) }); len(failures) > 0 || ctx.Err() != nil {
 			return failures
 		}

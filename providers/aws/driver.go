@@ -98,6 +98,10 @@ func newDriver(cfg Config, api *client) *awsDriver {
 
 // Capabilities describes what EC2 can do.
 func (d *awsDriver) Capabilities() driver.Capabilities {
+	ports := driver.PortsOfPool
+	if d.groups.given != "" { // whom it lets in is its owner's business
+		ports = driver.PortsUnknown
+	}
 	return driver.Capabilities{
 		Account:          d.account + "/" + d.api.region,
 		LocalAddresses:   d.api.local,
@@ -107,6 +111,7 @@ func (d *awsDriver) Capabilities() driver.Capabilities {
 		PreemptionNotice: preemptionNotice,
 		EndsBilling:      "TerminateInstances",
 		PrivateNetwork:   true,
+		Ports:            ports,
 		DiskResizable:    true,
 		Tags:             true,
 		HostKeys:         driver.HostKeyInjected,

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -301,4 +302,35 @@ func TestEventualConsistency(t *testing.T) {
 	is(t, err, driver.ErrNotFound, "launch")
 	f.Inject(fakecloud.Fault{Op: "DescribeSecurityGroups", Times: -1, Lag: fakecloud.Lag{For: time.Hour}})
 	is(t, f.open().Prepare(t.Context(), cloudtest.Info("p2")), driver.ErrUnavailable, "prepare")
+}
+
+// A pool's security group lets the internet in nowhere, this program in at SSH's port, and its members in everywhere. Each
+// machine is in it alone. Whom a group of the user's lets in is not known.
+func TestPortsAreThePools(t *testing.T) {
+	t.Parallel()
+	f, d, _ := launched(t, 2)
+	f.Do(func() {
+		all := f.groups.All(nil)
+		if len(all) != 1 {
+			t.Fatalf("%d groups", len(all))
+		}
+		id := all[0].row["GroupId"].(string)
+		want := []row{
+			{"IpProtocol": "-1", "UserIdGroupPairs": []row{{"GroupId": id}}},
+			{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": []row{{"CidrIp": "127.0.0.1/32"}}}, // from which the fake is called
+		}
+		if got := all[0].permissions; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v; want %v", got, want)
+		}
+		if sent := f.Records("CreateLaunchTemplate"); len(sent) == 0 || !strings.Contains(sent[0].Body, id) {
+			t.Errorf("the machines are not in the group %s: %+v", id, sent)
+		}
+	})
+	if got := d.Capabilities().Ports; got != driver.PortsOfPool {
+		t.Errorf("its own group: %v", got)
+	}
+	own := f.open(func(c *Config) { c.SecurityGroupID = "sg-00000009" })
+	if got := own.Capabilities().Ports; got != driver.PortsUnknown {
+		t.Errorf("the user's group: %v", got)
+	}
 }

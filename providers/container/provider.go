@@ -31,6 +31,7 @@ func (d *containerDriver) Capabilities() driver.Capabilities {
 		Free:             true,
 		EndsBilling:      "rm -f",
 		PrivateNetwork:   true,
+		Ports:            driver.PortsOfNetwork, // of the engine's machine
 		Mounts:           true,
 		DiskResizable:    d.facts.sizedDisk,
 		Tags:             true,

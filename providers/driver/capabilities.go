@@ -40,6 +40,8 @@ type Capabilities struct {
 	PrivateNetwork bool
 	// RegionalNetwork is true if PrivateNetwork joins only machines of one Offer.Region.
 	RegionalNetwork bool
+	// Ports says who reaches the ports that programs open on a machine, beside the pool's machines.
+	Ports PortAccess
 	// Images is set if machines are containers of the image of Query.Image. Nil means that they
 	// are machines, on which gputrain itself runs that image.
 	Images *Images
@@ -86,6 +88,31 @@ func (c Capabilities) Of(o Offer) Capabilities {
 // DefaultProvisionTimeout bounds the time from a machine's launch until its SSH server answers,
 // if the provider sets no other.
 const DefaultProvisionTimeout = 10 * time.Minute
+
+// A PortAccess says who, beside the pool's own machines, reaches the ports that programs open on a machine. Ports that the
+// provider's Config opens on purpose, and the SSH server's, are not meant.
+type PortAccess int
+
+const (
+	// PortsUnknown means that nothing is known to keep anyone out, the internet included.
+	PortsUnknown PortAccess = iota
+	// PortsOfNetwork means that the internet is kept out, but not what shares a network with the machine: other
+	// machines of the account, the host, or the cluster.
+	PortsOfNetwork
+	// PortsOfPool means that a firewall, or a network of the pool's own, keeps out everything else.
+	PortsOfPool
+)
+
+// String returns "unknown", "network" or "pool".
+func (a PortAccess) String() string {
+	switch a {
+	case PortsOfNetwork:
+		return "network"
+	case PortsOfPool:
+		return "pool"
+	}
+	return "unknown"
+}
 
 // A HostKeySource is the way in which a machine's host key becomes known.
 type HostKeySource int

@@ -67,6 +67,10 @@ func (d *gcpDriver) Capabilities() driver.Capabilities {
 	if d.cfg.TrustFirstContact {
 		keys = driver.HostKeyFirstContact
 	}
+	ports := driver.PortsOfNetwork // the network may have rules of its own, as the default one does
+	if d.cfg.NoFirewall {
+		ports = driver.PortsUnknown
+	}
 	return driver.Capabilities{
 		Account:          "project " + d.cfg.ProjectID,
 		LocalAddresses:   localnet.IsURL(d.cfg.Endpoint),
@@ -76,6 +80,7 @@ func (d *gcpDriver) Capabilities() driver.Capabilities {
 		PreemptionNotice: noticeTime,
 		EndsBilling:      "instances.delete",
 		PrivateNetwork:   true,
+		Ports:            ports,
 		DiskResizable:    true,
 		Tags:             true,
 		HostKeys:         keys,

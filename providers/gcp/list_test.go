@@ -1,6 +1,7 @@
 package gcp
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -162,5 +163,40 @@ func TestFirewallRules(t *testing.T) {
 	}
 	if err := without.Release(t.Context(), info("p3")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A pool's rules let the internet in at SSH's port alone, and its nodes in everywhere. The network may have others, so its
+// other machines are not kept out for certain, and without rules of the pool nothing is known.
+func TestPortsAreThePools(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	d := f.open()
+	if err := d.Prepare(t.Context(), info("p1")); err != nil {
+		t.Fatal(err)
+	}
+	f.Do(func() {
+		all := f.rules.All(nil)
+		if len(all) != 2 {
+			t.Fatalf("%v", all)
+		}
+		for _, r := range all {
+			fromAnywhere := r["sourceTags"] == nil
+			if at(r, "direction") != "INGRESS" || fmt.Sprint(r["targetTags"]) != "[gputrain-p1]" {
+				t.Errorf("%v", r)
+			}
+			if fromAnywhere && fmt.Sprint(r["allowed"]) != "[map[IPProtocol:tcp ports:[22]]]" {
+				t.Errorf("it opens more than SSH's port: %v", r)
+			}
+			if !fromAnywhere && (r["sourceRanges"] != nil || fmt.Sprint(r["sourceTags"]) != "[gputrain-p1]") {
+				t.Errorf("it lets in more than the pool's nodes: %v", r)
+			}
+		}
+	})
+	if got := d.Capabilities().Ports; got != driver.PortsOfNetwork {
+		t.Errorf("with rules: %v", got)
+	}
+	if got := f.open(func(c *Config) { c.NoFirewall = true }).Capabilities().Ports; got != driver.PortsUnknown {
+		t.Errorf("without rules: %v", got)
 	}
 }

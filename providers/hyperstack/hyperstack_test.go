@@ -45,6 +45,9 @@ func TestPortRandomizationIsOffAndSSHIsOpen(t *testing.T) {
 	if fmt.Sprint(asked.SecurityRules) != fmt.Sprint(want) {
 		t.Errorf("%+v; want %+v", asked.SecurityRules, want)
 	}
+	if got := d.Capabilities().Ports; got != driver.PortsOfNetwork {
+		t.Errorf("the environment's other machines are let in, and the internet is not: %v", got)
+	}
 	if strings.Contains(sent, testKey) {
 		t.Error("the account's key is on the machine")
 	}

@@ -43,6 +43,7 @@ func (d *localDriver) Capabilities() driver.Capabilities {
 		Free:           true,
 		EndsBilling:    "terminate",
 		PrivateNetwork: true,
+		Ports:          driver.PortsOfNetwork, // of this computer's users
 		Tags:           true,
 		HostKeys:       driver.HostKeyInjected,
 	}

@@ -83,6 +83,7 @@ func (a *api) Capabilities() driver.Capabilities {
 		Spot:           a.cfg.ClusterMode != Instant && a.cfg.GlobalNetworking != NetworkingOn,
 		EndsBilling:    "DELETE /v2/pods/{id}",
 		PrivateNetwork: a.cfg.ClusterMode == Instant || a.cfg.GlobalNetworking == NetworkingOn,
+		Ports:          driver.PortsOfNetwork, // of the account's pods
 		Mounts:         true,
 		DiskResizable:  true,
 		Tags:           true,

@@ -64,6 +64,7 @@ func (d *simDriver) Capabilities() driver.Capabilities {
 		PreemptionNotice: d.account.PreemptionNotice,
 		EndsBilling:      "terminate",
 		PrivateNetwork:   true,
+		Ports:            driver.PortsOfPool,
 		Tags:             true,
 		LocalAddresses:   d.local,
 		EndsWithProgram:  d.cloud != nil,

@@ -121,6 +121,7 @@ func (p *provider) Capabilities() driver.Capabilities {
 		Spot:             true,
 		EndsBilling:      "destroy",
 		PrivateNetwork:   p.cfg.UseOverlay,
+		Ports:            driver.PortsOfNetwork, // a container's host may have others
 		DiskResizable:    true,
 		Tags:             true,
 		Images:           &driver.Images{Configured: p.image, Logins: true},

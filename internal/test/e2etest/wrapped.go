@@ -13,17 +13,17 @@ import (
 // A Wrapped provider is another provider with some of its calls changed.
 type Wrapped struct {
 	gputrain.Provider
-	OnOpen      func(context.Context) error
-	OnOffers    func(context.Context) error
-	OnOffer     func(*gputrain.Offer)
-	OnPrepare   func(context.Context) error
-	OnLaunch    func(context.Context, driver.Launch, driver.Driver) ([]driver.Instance, error)
-	OnDescribe  func([]driver.Instance) ([]driver.Instance, error)
-	OnDial      func(context.Context, driver.Instance) (net.Conn, error)
-	OnTerminate func(ids []string) error
-	rel         func() error
-	OnReleaseOf func(driver.PoolInfo)
-	caps        func(*driver.Capabilities)
+	OnOpen         func(context.Context) error
+	OnOffers       func(context.Context) error
+	OnOffer        func(*gputrain.Offer)
+	OnPrepare      func(context.Context) error
+	OnLaunch       func(context.Context, driver.Launch, driver.Driver) ([]driver.Instance, error)
+	OnDescribe     func([]driver.Instance) ([]driver.Instance, error)
+	OnDial         func(context.Context, driver.Instance) (net.Conn, error)
+	OnTerminate    func(ids []string) error
+	rel            func() error
+	OnReleaseOf    func(driver.PoolInfo)
+	OnCapabilities func(*driver.Capabilities)
 
 	Mu     sync.Mutex
 	Opened *wrappedDriver
@@ -52,8 +52,8 @@ type wrappedDriver struct {
 
 func (d *wrappedDriver) Capabilities() driver.Capabilities {
 	c := d.Driver.Capabilities()
-	if d.w.caps != nil {
-		d.w.caps(&c)
+	if d.w.OnCapabilities != nil {
+		d.w.OnCapabilities(&c)
 	}
 	return c
 }
