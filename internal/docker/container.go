@@ -378,8 +378,12 @@ func (s *setup) read(lines []string) *bootstrap.Error {
 	return nil
 }
 
-// digestOf returns the digest by which an image was pulled under a name, of all its digests, or "".
+// digestOf returns the digest by which an image was pulled under a name, of all its digests, or "". A name that has a
+// digest fixes it, whatever else the node says: the pool's other nodes pull by what the first one has found.
 func digestOf(named Reference, digests []string) string {
+	if named.Digest != "" {
+		return named.Digest
+	}
 	for _, text := range digests {
 		if r, err := ParseReference(text); err == nil && r.Digest != "" && r.canonical() == named.canonical() {
 			return r.Digest

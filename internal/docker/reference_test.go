@@ -72,3 +72,31 @@ func FuzzReference(f *testing.F) {
 		}
 	})
 }
+
+// A digest that the user has fixed stays, whatever the first node says of its image: the others pull by that. Of a tag the
+// first node chooses, among the images of that name alone.
+func TestNodeChoosesNoOtherImage(t *testing.T) {
+	hex := func(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
+	for _, tt := range []struct {
+		named, says, want string
+	}{
+		{"acme/train@" + hex("a"), "acme/train@" + hex("b"), hex("a")},
+		{"acme/train@" + hex("a"), "acme/train@" + hex("b") + " acme/train@" + hex("a"), hex("a")},
+		{"acme/train:1", "acme/train@" + hex("b"), hex("b")},
+		{"acme/train:1", "evil/train@" + hex("b"), ""},
+		{"acme/train:1", "example.com/acme/train@" + hex("b"), ""},
+		{"acme/train:1", "acme/train:2", ""},
+	} {
+		named, err := ParseReference(tt.named)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &setup{pool: &Pool{Reference: named}, engine: "docker", named: named}
+		if err := s.read([]string{"platform linux/amd64", "image " + hex("c") + " linux/amd64 " + tt.says}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.pool.pin.agree(s.found.Image); got.Digest != tt.want {
+			t.Errorf("%s, of which the node says %s: the others run %q, want %q", tt.named, tt.says, got.Digest, tt.want)
+		}
+	}
+}
