@@ -81,7 +81,8 @@
 // program can also be a function that each node calls once. It reports its progress by a line, "gputrain: step=120/1000
 // loss=2.31" (see [Step]), and renames each finished checkpoint to $GPUTRAIN_CHECKPOINTS/step-120 (see [Checkpoints]). Without
 // progress for Training.StallTimeout, or Task.StallTimeout, it ends with [ErrStalled] and the stacks of its processes. With
-// Spec.Network, only machines that reach each other are rented.
+// Spec.Network, only machines that reach each other are rented. Nodes that would meet at public addresses are refused, unless
+// Training.AllowPublicNetwork allows it.
 //
 // A pool with accelerators samples them and reports their faults: see [EventUsage] and [Usage]. A fault that ends a task is its
 // [CauseAccelerator].
@@ -109,7 +110,8 @@
 // outside the folder that the user named, or followed as a link; [Limits] bounds what it can make
 // this program keep, and this program's clock decides when a Timeout is over.
 // Spec.RequireKnownHostKey rents only machines whose host key is known before the first contact.
-// SAFETY.md covers clouds' APIs, other users of this computer and settings files.
+// SAFETY.md covers clouds' APIs, other users of this computer, of an account and of a cluster, and
+// settings files; SECURITY.md has the short of it.
 //
 // # How things end
 //
