@@ -104,3 +104,44 @@ func TestExecMoving(t *testing.T) {
 		}
 	})
 }
+
+// A node that says a byte now and then, to either output, has stalled as a silent one has; one that sends a long answer slowly
+// has not.
+func TestAnswerByteByByte(t *testing.T) {
+	for name, with := range map[string]struct {
+		stdin    io.Reader
+		patience time.Duration
+	}{"without stdin": {nil, AnswerPatience + AnswerGrace}, "with stdin": {bytes.NewReader([]byte("it")), StallPatience + overdue.Grace}} {
+		t.Run(name, func(t *testing.T) {
+			run := func(ctx context.Context, p sshd.Program) int {
+				for ctx.Err() == nil {
+					io.WriteString(p.Stdout, ".")
+					io.WriteString(p.Stderr, ".")
+					time.Sleep(10 * time.Second)
+				}
+				return 0
+			}
+			served(t, run, func(t *testing.T, c *Client) {
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				begun := time.Now()
+				err := c.ExecMoving(ctx, "dots", with.stdin, io.Discard, io.Discard)
+				if took := time.Since(begun); !errors.Is(err, ErrStalled) || took > with.patience+time.Minute {
+					t.Errorf("after %v: %v", took, err)
+				}
+			})
+		})
+	}
+	run := func(_ context.Context, p sshd.Program) int {
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			p.Stdout.Write(make([]byte, 64<<10))
+		}
+		return 0
+	}
+	served(t, run, func(t *testing.T, c *Client) {
+		if err := c.ExecMoving(t.Context(), "long", nil, io.Discard, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/overdue"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/sshd"
@@ -79,12 +80,14 @@ func (w *world) try(seed uint64) {
 		name  string
 		share int // percentage of the seeds
 		try   func(*rand.Rand) error
+		limit time.Duration
 	}{
-		{"files", 64, w.tryFiles},
-		{"supervisor", 14, w.trySupervisor},
-		{"worker", 12, w.tryWorker},
-		{"simulated pool", 8, w.trySimulated},
-		{"pool", 2, w.tryPool},
+		{"files", 64, w.tryFiles, patience},
+		{"supervisor", 14, w.trySupervisor, patience},
+		{"worker", 12, w.tryWorker, patience},
+		{"simulated pool", 8, w.trySimulated, patience},
+		// A node that takes no more of the program may have a slow link, and is given up later.
+		{"pool", 2, w.tryPool, patience + ssh.StallPatience + overdue.Grace},
 	}
 	at := r.IntN(100)
 	for _, l := range levels {
@@ -93,7 +96,7 @@ func (w *world) try(seed uint64) {
 		}
 		var err error
 		began := time.Now()
-		hung := time.AfterFunc(patience, func() {
+		hung := time.AfterFunc(l.limit, func() {
 			panic(fmt.Sprintf("seed %d hangs (%s): GPUTRAIN_HOSTILE=%d-%[3]d go test -run TestHostileSeeds", seed, l.name, seed))
 		})
 		err = l.try(r)
