@@ -197,7 +197,8 @@ const (
 	EventTally
 	// EventTrouble reports a failure that no call returns. State says of what: "audit" if the
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
-	// yet; "ledger", "journal", "history" or "ssh config" if these
+	// yet; "stranger" if a machine that has the pool's tag is not the pool's, see [Reap], and was left alone;
+	// "ledger", "journal", "history" or "ssh config" if these
 	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
 	// "guardian" if none can end the pool should this program die, see
 	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "image" if nodes

@@ -24,7 +24,11 @@ import (
 // that it also finds what was made from another computer. It never touches the pool of a program
 // that is alive: for a pool of this computer it checks the pool's lock and the program's process;
 // for a pool of another computer it must be certain that the lease or TTL has run out, and
-// otherwise leaves the pool alone. Results that the pool's program has put on disk stay there:
+// otherwise leaves the pool alone. There each machine is judged by its own tags alone, and what a
+// pool's machines share stays as long as one of them does. A tag is no proof: whoever can use the
+// account can write it. A machine of which the ledger does not know that the pool has made it is the
+// pool's only if its name, its program and its age agree with the tag. Others are left alone, and an
+// error names each, with what does not agree. Results that the pool's program has put on disk stay there:
 // Pools names the folders, before Reap has removed the ledger. Errors name what could not be ended,
 // in a [*LeakError].
 func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {

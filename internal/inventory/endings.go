@@ -68,36 +68,3 @@ func (e *endings) gone(ids []string) {
 	})...))
 	e.report.Billed()
 }
-
-// A lister asks what the provider holds for a pool.
-type lister struct {
-	driver driver.Driver
-	pool   string
-	seen   map[string]driver.Resource // by id, what lists have had, for a Reaper; else nil
-}
-
-// all returns everything.
-func (l *lister) all(ctx context.Context) ([]driver.Resource, error) {
-	listed, err := l.driver.List(ctx, l.pool)
-	if l.seen != nil {
-		for _, r := range listed {
-			l.seen[r.ID] = r
-		}
-	}
-	return listed, err
-}
-
-// machines returns the machines, also those of a launch whose answer never came.
-func (l *lister) machines(ctx context.Context) (map[string]driver.Resource, error) {
-	listed, err := l.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	machines := map[string]driver.Resource{}
-	for _, r := range listed {
-		if r.Kind == machineKind {
-			machines[r.ID] = r
-		}
-	}
-	return machines, nil
-}

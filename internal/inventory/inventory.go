@@ -16,7 +16,8 @@ type Reporter interface {
 	// its price is another one, it has its lease, or a task has begun or ceased to hold one.
 	Billed()
 	// Trouble reports a failure that no caller waits for: "ledger" if a note could not be written, "audit" if an audit
-	// or a mark of the lease failed, "image" if machines start from the usual image since the baked one is gone.
+	// or a mark of the lease failed, "image" if machines start from the usual image since the baked one is gone, "stranger" if a
+	// machine has the pool's tag and is not the pool's: it is left alone.
 	Trouble(about string, err error)
 	// Settling reports that the inventory waits to see what a call without a clean answer has made, or if why is nil
 	// until lists are complete, and until when at the latest. Zero means that there is no such time.
@@ -57,9 +58,10 @@ type Inventory struct {
 func New(account Account, info driver.PoolInfo, report Reporter) *Inventory {
 	inv := &Inventory{
 		account: account, info: info, report: report, book: book{report: report}, machines: newMachines(), lag: listLag{caps: account.Caps},
-		lister: lister{driver: account.Driver, pool: info.ID}, auditing: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
+		auditing: make(chan struct{}, 1), preparing: make(chan struct{}, 1),
 	}
 	inv.shared = shared{account: account, pool: info.ID, book: &inv.book}
+	inv.lister = lister{driver: account.Driver, pool: info.ID, made: &inv.machines, book: &inv.book, report: report}
 	inv.launcher = launcher{driver: account.Driver, machines: &inv.machines, lister: &inv.lister, book: &inv.book, report: report}
 	inv.endings = endings{driver: account.Driver, machines: &inv.machines, book: &inv.book, report: report}
 	return inv

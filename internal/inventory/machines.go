@@ -65,6 +65,17 @@ func (s *machines) intend(names []string) {
 	}
 }
 
+// recorded returns the IDs of the machines that the pool has made, and since when it waits for others, by name.
+func (s *machines) recorded() (ids map[string]bool, asked map[string]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids = map[string]bool{}
+	for id := range s.byID {
+		ids[id] = true
+	}
+	return ids, maps.Clone(s.inFlight)
+}
+
 // intents returns the names of machines of which it is not known whether they were made.
 func (s *machines) intents() []string {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/owner"
+	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/providers/driver"
 	"golang.org/x/sync/errgroup"
 )
@@ -70,6 +71,19 @@ func (r *Reaper) Run(ctx context.Context) ([]driver.Resource, error) {
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Kind, b.Kind), strings.Compare(a.ID, b.ID))
 	})
 	return r.ended, errors.Join(r.errs...)
+}
+
+// told is the Reporter of a pool that a Reaper ends: strangers are the reaper's errors.
+type told struct {
+	quiet
+	r    *Reaper
+	pool string
+}
+
+func (t told) Trouble(about string, err error) {
+	if about == "stranger" {
+		t.r.failed(fmt.Errorf("pool %s: %w", t.pool, err))
+	}
 }
 
 func (r *Reaper) failed(err error) {
@@ -179,7 +193,7 @@ func (r *Reaper) take(ctx context.Context, a Account, id string) {
 		r.failed(LedgerError("take over "+id, err))
 		return
 	}
-	inv := New(a, driver.PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, quiet{})
+	inv := New(a, driver.PoolInfo{ID: id, Name: snap.Name, Owner: snap.Holder, Lease: snap.Lease, Expires: snap.Expires}, told{r: r, pool: id})
 	inv.Resume(l)
 	inv.Closing() // Attach must not take it up half ended
 	rows, left := a.divide(snap.Rows)
@@ -239,46 +253,61 @@ func (r *Reaper) byProvider(ctx context.Context, known map[string]bool) {
 			}
 		}
 		for id, held := range pools {
-			_, marks := a.Driver.(driver.LeaseMarker)
-			if !isDead(held, marks, time.Now()) {
-				continue
-			}
-			r.work.Go(func() error {
-				_ = r.end(ctx, New(a, driver.PoolInfo{ID: id, Owner: held[0].Owner, Lease: held[0].Lease, Expires: held[0].Expires}, quiet{})) // the error is the reaper's
-				return nil
-			})
+			r.judge(ctx, a, id, held)
 		}
 	}
 }
 
-// isDead reports whether it is certain that the program of a pool is dead which only its provider knows. marks is
-// whether programs record there that they live. A living owner decides; a dead one does not, since another program may
-// have taken the pool up, which its first owner's mark does not show.
-func isDead(held []driver.Resource, marks bool, at time.Time) bool {
-	var created, until, expires time.Time
-	var lease time.Duration
-	runs := false
-	for _, r := range held {
-		if program, err := owner.Parse(r.Owner); err == nil {
-			if alive, known := program.Alive(); known && alive {
-				return false
-			}
+// judge ends, of a pool that only its provider knows, the machines whose own tags show that they are over. What they share is
+// ended after them, unless others are spared, and without machines if its own tags show that it is over.
+func (r *Reaper) judge(ctx context.Context, a Account, id string, held []driver.Resource) {
+	marker, marks := a.Driver.(driver.LeaseMarker)
+	now, c := time.Now(), claimOf(id, nil, nil)
+	machines, ends := map[verdict]int{}, map[verdict]int{}
+	first := held[0]
+	for _, res := range held {
+		v := verdictOn(res, marks, now)
+		if res.Kind != machineKind {
+			ends[v]++
+			continue
 		}
-		latest(&created, r.Created)
-		latest(&until, r.LeaseUntil)
-		latest(&expires, r.Expires)
-		lease = max(lease, r.Lease)
-		runs = runs || r.Kind == machineKind && r.State != driver.InstanceStopped && r.State != driver.InstanceFailed && r.State != driver.InstancePreempted && r.State != driver.InstanceTerminated
+		if why := c.objection(res, now); why != "" {
+			r.failed(strange(res, id, why))
+			continue
+		}
+		if v == endless {
+			r.failed(bound(ctx, marker, res, now))
+		}
+		machines[v]++
+		first = res
 	}
-	switch {
-	case !expires.IsZero() && at.After(expires.Add(clockSkew)):
-		return true
-	case !until.IsZero():
-		return at.After(until.Add(clockSkew))
-	case runs && !marks, created.IsZero(), lease == 0:
-		return false // it may be in use: the machine itself ends what is left on it
+	spared := len(machines) > 1 || len(machines) == 1 && machines[over] == 0
+	if machines[over] == 0 && (spared || ends[over] == 0 || ends[lives] > 0) {
+		return
 	}
-	return at.After(created.Add(lease + driver.DefaultProvisionTimeout + clockSkew))
+	r.work.Go(func() error {
+		inv := New(a, driver.PoolInfo{ID: id, Owner: first.Owner, Lease: first.Lease, Expires: first.Expires}, quiet{})
+		inv.lister.judge = func(res driver.Resource) verdict { return verdictOn(res, marks, time.Now()) }
+		_ = r.end(ctx, inv) // the error is the reaper's
+		return nil
+	})
+}
+
+// bound replaces a lease that no program notes by one that its program would note now, if it lives: it will note another. marker is
+// nil if the driver cannot.
+func bound(ctx context.Context, marker driver.LeaseMarker, res driver.Resource, now time.Time) error {
+	e := &driver.Error{Provider: res.Provider, Op: "reap", Err: fmt.Errorf("machine %s of pool %s notes a lease until %s, longer than any that gputrain notes",
+		printable.Text(res.ID), res.Pool, res.LeaseUntil.UTC().Format(time.RFC3339)), Hint: "it may cost money: if it is not in use, end it by hand"}
+	if marker == nil {
+		return e
+	}
+	until := now.Add(max(lapse(leaseOf(res)), time.Hour)).Truncate(time.Second)
+	if err := marker.MarkLease(ctx, driver.PoolInfo{ID: res.Pool, Owner: res.Owner, Lease: res.Lease, Expires: res.Expires}, until, res.ID); err != nil {
+		e.Err = errors.Join(e.Err, err)
+		return e
+	}
+	e.Hint = "it ends at " + until.UTC().Format(time.RFC3339) + " now, unless the pool's program lives: Reap again after that"
+	return e
 }
 
 // end ends what is left of a pool, and records what that was.
@@ -291,7 +320,11 @@ func (r *Reaper) end(ctx context.Context, inv *Inventory) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	spared := inv.lister.spared()
 	for _, res := range inv.lister.seen {
+		if spared && res.Kind != machineKind {
+			continue
+		}
 		if err == nil || !mayLeave(err, res.ID) {
 			r.ended = append(r.ended, res)
 		}

@@ -12,40 +12,8 @@ import (
 
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
-	"github.com/gputrain/gputrain/internal/owner"
 	"github.com/gputrain/gputrain/providers/driver"
 )
-
-// A pool that only its provider lists is ended only if its program is certainly dead.
-func TestIsDead(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	ago := func(d time.Duration) time.Time { return at.Add(-d) }
-	const old = 24 * time.Hour
-	self := owner.Self().String()
-	for _, tt := range []struct {
-		name  string
-		held  driver.Resource
-		marks bool
-		want  bool
-	}{
-		{"its program lives", driver.Resource{Kind: machineKind, Owner: self, Created: ago(old), Lease: time.Minute, Expires: ago(old), LeaseUntil: ago(old)}, true, false},
-		{"its TTL is over", driver.Resource{Kind: machineKind, Expires: ago(clockSkew + time.Second)}, false, true},
-		{"its TTL may not be over by its own clock", driver.Resource{Kind: machineKind, Expires: ago(clockSkew)}, false, false},
-		{"its lease is over", driver.Resource{Kind: machineKind, LeaseUntil: ago(clockSkew + time.Second)}, true, true},
-		{"its lease is not over", driver.Resource{Kind: machineKind, Created: ago(old), Lease: time.Minute, LeaseUntil: ago(clockSkew)}, true, false},
-		{"a machine runs, and nothing marks leases", driver.Resource{Kind: machineKind, State: driver.InstanceRunning, Created: ago(old), Lease: time.Minute}, false, false},
-		{"a machine runs, and was never marked", driver.Resource{Kind: machineKind, State: driver.InstanceRunning, Created: ago(old), Lease: time.Minute}, true, true},
-		{"nothing runs", driver.Resource{Kind: "network", Created: ago(old), Lease: time.Minute}, false, true},
-		{"a machine that has stopped", driver.Resource{Kind: machineKind, State: driver.InstanceStopped, Created: ago(old), Lease: time.Minute}, false, true},
-		{"it may be on its way up", driver.Resource{Kind: "network", Created: ago(driver.DefaultProvisionTimeout + clockSkew + time.Minute), Lease: time.Minute}, false, false},
-		{"its age is not known", driver.Resource{Kind: "network", Lease: time.Minute}, false, false},
-		{"its lease is not known", driver.Resource{Kind: "network", Created: ago(old)}, false, false},
-	} {
-		if got := isDead([]driver.Resource{tt.held}, tt.marks, at); got != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
-		}
-	}
-}
 
 // dead makes the ledger of a dead program, and what the cloud holds for it.
 func dead(t *testing.T, c *cloud, dir *ledger.Dir) {

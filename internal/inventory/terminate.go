@@ -14,7 +14,7 @@ import (
 const sharedTimeout = 2 * time.Minute
 
 // End ends every machine, within a time, and removes what they shared, within another: a
-// machine that is slow to go leaves nothing else behind. gone is called once all machines are
+// machine that is slow to go leaves nothing else behind. What machines share that are spared stays. gone is called once all machines are
 // confirmed gone. If not everything goes, the error is or wraps a [*LeakError].
 func (inv *Inventory) End(ctx context.Context, limit time.Duration, gone func()) error {
 	machines, stop := context.WithTimeout(ctx, limit)
@@ -25,6 +25,9 @@ func (inv *Inventory) End(ctx context.Context, limit time.Duration, gone func())
 	}
 	if err == nil {
 		gone()
+	}
+	if inv.lister.spared() {
+		return err // they need what they share
 	}
 	shared, stop := context.WithTimeout(ctx, sharedTimeout)
 	defer stop()

@@ -41,6 +41,7 @@ type book struct {
 	Header
 	generation int
 	owner      string
+	owners     []string // all that the pool has had
 	rows       []Row
 	index      map[string]int // by name
 	closing    bool
@@ -133,7 +134,7 @@ func (b *book) apply(e entry) error {
 			return fmt.Errorf("generation %d follows generation %d", e.Generation, b.generation)
 		}
 		skipped := e.Generation - b.generation - 1
-		b.generation, b.owner, b.released = e.Generation, e.Owner, false
+		b.generation, b.owner, b.owners, b.released = e.Generation, e.Owner, append(b.owners, e.Owner), false
 		if skipped > 0 {
 			return fmt.Errorf("generation %d follows generation %d", e.Generation, e.Generation-skipped-1)
 		}
@@ -151,7 +152,7 @@ func (b *book) apply(e entry) error {
 }
 
 func (b *book) begin(h Header) {
-	b.Header, b.owner, b.generation = h, h.Owner, 1
+	b.Header, b.owner, b.owners, b.generation = h, h.Owner, []string{h.Owner}, 1
 	b.index = map[string]int{}
 }
 
@@ -212,7 +213,7 @@ func (b *book) take(entries []entry) ([]record.Record, error) {
 
 func (b *book) clone() *book {
 	c := *b
-	c.rows, c.index, c.damage = slices.Clone(b.rows), maps.Clone(b.index), slices.Clone(b.damage)
+	c.rows, c.index, c.damage, c.owners = slices.Clone(b.rows), maps.Clone(b.index), slices.Clone(b.damage), slices.Clone(b.owners)
 	return &c
 }
 
@@ -229,9 +230,10 @@ func (b *book) row(name string) (Row, bool) {
 type Snapshot struct {
 	Header
 	// Generation is the number of programs that have had the pool, from 1. Holder is the last of
-	// them, as package owner writes it.
+	// them, as package owner writes it, and Holders are all that the ledger names.
 	Generation int
 	Holder     string
+	Holders    []string
 	// Rows are in the order in which they were intended.
 	Rows []Row
 	// Closing means that the pool's program is ending it.
@@ -250,7 +252,7 @@ type Snapshot struct {
 
 func (b *book) snapshot() Snapshot {
 	return Snapshot{
-		Header: b.Header, Generation: b.generation, Holder: b.owner, Rows: slices.Clone(b.rows),
+		Header: b.Header, Generation: b.generation, Holder: b.owner, Holders: slices.Clone(b.owners), Rows: slices.Clone(b.rows),
 		Closing: b.closing, Last: b.last, Torn: b.torn, Damage: slices.Clone(b.damage), Newer: b.newer,
 	}
 }

@@ -100,6 +100,11 @@ type Resource struct {
 	HourlyUSD Price
 	// Pool is the ID of the pool, and Owner its PoolInfo.Owner at the time.
 	Pool, Owner string
+	// Doubt says why a machine with the pool's tag may be a stranger's: its provider's own name for
+	// it, or the time at which it was made, is not the one of the tag. Empty means that they agree,
+	// as far as the provider reports them. A machine of which there is doubt is never ended by its
+	// tag.
+	Doubt string
 	// State is a machine's state. It is InstanceUnknown for other kinds.
 	State InstanceState
 	// Created is the time of creation. Zero means unknown.
