@@ -232,6 +232,18 @@ func TestTheNearestRejectionsComeFirst(t *testing.T) {
 	}
 }
 
+// A rejection has words, whatever a driver's are.
+func TestRejectionsHaveWords(t *testing.T) {
+	for why, want := range map[string]string{"": "", " \t": "it is refused without a reason", "it is closed": "it is closed"} {
+		o := at("here", 1)
+		o.Rejected = why
+		plan, err := opened(&shop{offers: []driver.Offer{o}}, market.Wants{}).Plan(t.Context())
+		if err != nil || len(plan) != 1 || plan[0].Rejected != want {
+			t.Errorf("%q: %+v, %v", why, plan, err)
+		}
+	}
+}
+
 func TestNoOffers(t *testing.T) {
 	out := &driver.PartialError{Sources: []driver.SourceError{{Provider: "b", Err: &driver.Error{Kind: driver.ErrAuth, Err: errors.New("no key")}}}}
 	later := &driver.PartialError{Sources: append(slices.Clone(out.Sources), driver.SourceError{Provider: "c", Err: &driver.Error{Kind: driver.ErrUnavailable, Err: errors.New("503")}})}

@@ -20,7 +20,14 @@ type rejection struct {
 	kind        error // the kind of error if no other offer is left, or nil for ErrNoOffers
 }
 
-func (r rejection) String() string { return strings.Join(r.reasons, "; and ") }
+// String returns the reasons. It is empty only without one, whatever a driver's words are.
+func (r rejection) String() string {
+	told := slices.DeleteFunc(slices.Clone(r.reasons), func(why string) bool { return strings.TrimSpace(why) == "" })
+	if len(told) == 0 && len(r.reasons) > 0 {
+		return "it is refused without a reason"
+	}
+	return strings.Join(told, "; and ")
+}
 
 // compare orders rejections, the nearest first: by accelerator, then by the number of reasons.
 func (r rejection) compare(other rejection) int {
