@@ -201,7 +201,8 @@ const (
 	// "ledger", "journal", "history" or "ssh config" if these
 	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
 	// "guardian" if none can end the pool should this program die, see
-	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "image" if nodes
+	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "accelerator" if a node's driver
+	// says something of a device that the node goes without; "image" if nodes
 	// start from the usual image, since the baked one is gone. Without Err, "guardian" says that there is one.
 	EventTrouble
 )

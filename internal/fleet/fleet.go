@@ -90,7 +90,7 @@ type Reporter interface {
 	Preemption(rank int, what string, elapsed time.Duration, err error)
 	// Launching is called with how a purchase goes on while offers refuse.
 	Launching(err error)
-	// Trouble is called with accounts whose offers are left out ("member").
+	// Trouble is called with accounts whose offers are left out ("member"), and devices of a node that are ("accelerator").
 	Trouble(about string, err error)
 	// Pending is called when a provider gives another reason why a member's machine has not come up yet.
 	Pending(m *Member, reason string)

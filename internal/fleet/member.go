@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -248,6 +249,10 @@ func (o *owner) enter(s State) {
 	o.member.fleet.config.Lock.Lock()
 	defer o.member.fleet.config.Lock.Unlock()
 	o.member.enter(s, nil)
+}
+
+func (o *owner) Troubled(about string, err error) {
+	o.member.fleet.config.Reporter.Trouble(about, fmt.Errorf("node %d: %w", o.Rank(), err))
 }
 
 func (o *owner) Pending(reason string) { o.member.fleet.config.Reporter.Pending(o.member, reason) }

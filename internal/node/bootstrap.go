@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/bootstrap"
@@ -43,12 +44,28 @@ func (n *Node) bootstrap() error {
 	if err := listAgain(n); err != nil {
 		return err
 	}
-	if n.sharing.wanted() {
+	only := n.usable()
+	if base = restricted(base, only); n.sharing.wanted() {
 		base = n.sharing.base(base)
+	}
+	if only != nil || n.sharing.wanted() {
 		n.Supervisor().SetBase(base.Env, base.Path)
 	}
 	n.owner.Bootstrapped(base)
 	return nil
+}
+
+// restricted has programs see no other accelerators than those of the UUIDs, unless the image says which. Nil means all.
+func restricted(b bootstrap.Base, only []string) bootstrap.Base {
+	if only == nil || b.Env[cudaVisible] != "" {
+		return b
+	}
+	b.Env = maps.Clone(b.Env)
+	if b.Env == nil {
+		b.Env = map[string]string{}
+	}
+	b.Env[cudaVisible] = strings.Join(only, ",")
+	return b
 }
 
 // progressing returns a writer for a phase's output, which also has the owner told how far the phase has come.
@@ -78,6 +95,9 @@ func listAgain(n *Node) error {
 
 // findDevices notes a node's devices, by its facts.
 func findDevices(n *Node, facts supervisor.Facts) {
+	if only := n.usable(); only != nil {
+		facts.Visible = only
+	}
 	d := devicesOf(n.settings.Image.Env, facts)
 	d.shares = n.settings.GPUSharing
 	n.setDevices(d)

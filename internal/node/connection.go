@@ -25,6 +25,7 @@ type connection struct {
 	files      *transfer.Remote
 	facts      supervisor.Facts // the supervisor's
 	devices    Devices
+	only       []string // the UUIDs of the devices that tasks may use; nil for all
 }
 
 // Commands run where tasks run: on the machine, or in a container there. The errors are those of an ssh.Client.
@@ -141,6 +142,20 @@ func (c *connection) useLocked(s *supervisor.Node, client interface {
 	c.supervisor, c.facts, c.commands = s, facts, client
 	c.files = &transfer.Remote{Client: client, Tools: transferTools(facts), Dir: facts.WorkDir}
 	return facts
+}
+
+// useOnly has tasks use no other accelerators than those of the UUIDs.
+func (c *connection) useOnly(uuids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.only = uuids
+}
+
+// usable returns the UUIDs of useOnly, or nil for all.
+func (c *connection) usable() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.only
 }
 
 func (c *connection) setDevices(d Devices) {

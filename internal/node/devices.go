@@ -52,33 +52,64 @@ const maxDevices = 1024
 // deviceID is the form of an index or a UUID in CUDA_VISIBLE_DEVICES.
 var deviceID = regexp.MustCompile(`^[0-9]+$|^(GPU|MIG)-[0-9A-Za-z-]+$`)
 
-var nvidiaLine = regexp.MustCompile(`^( *)(GPU|MIG) .*\(UUID: ([^()\s,]+)\)\s*$`)
+var nvidiaLine = regexp.MustCompile(`^( *)(GPU|MIG) (?:(\d+):)?.*\(UUID: ([^()\s,]+)\)\s*$`)
 
 // parseNvidia reads the lines of "nvidia-smi -L". A GPU is named by its index, which every
 // program understands, and a part of one (MIG) by its UUID, as it has no other
 // name: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
+// If the list has other lines, or lacks an index, all are named by their UUIDs: a device is lost, and CUDA may count only those
+// that it finds.
 func parseNvidia(list []string) []string {
-	var ids []string
-	gpus, parts := 0, 0
+	var ids, uuids []string
+	gpus, parts, odd := 0, 0, false
 	for _, line := range list {
 		if len(ids) == maxDevices {
 			break
 		}
-		m := nvidiaLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		line = strings.TrimRight(line, "\r\n")
+		m := nvidiaLine.FindStringSubmatch(line)
 		switch {
 		case m == nil:
+			odd = odd || strings.TrimSpace(line) != ""
 		case m[2] == "GPU":
-			ids = append(ids, strconv.Itoa(gpus))
+			index := strconv.Itoa(gpus)
+			odd = odd || m[3] != index
+			ids, uuids = append(ids, index), append(uuids, m[4])
 			gpus, parts = gpus+1, 0
 		case len(ids) > 0:
 			if parts == 0 { // of a divided GPU only the parts can be used
-				ids = ids[:len(ids)-1]
+				ids, uuids = ids[:len(ids)-1], uuids[:len(ids)-1]
 			}
-			ids = append(ids, m[3])
+			ids, uuids = append(ids, m[4]), append(uuids, m[4])
 			parts++
 		}
 	}
+	if odd {
+		return uuids
+	}
 	return ids
+}
+
+// wellGPUs returns the UUIDs of a list of "nvidia-smi -L" without the GPUs of these rows. Nil means that it cannot be told: the
+// list has fewer GPUs, or a part of one.
+func wellGPUs(list []string, sick []int) (uuids []string) {
+	row := 0
+	for _, line := range list {
+		m := nvidiaLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		switch {
+		case m == nil:
+			continue
+		case m[2] != "GPU":
+			return nil
+		case !slices.Contains(sick, row) && len(uuids) < maxDevices:
+			uuids = append(uuids, m[4])
+		}
+		row++
+	}
+	if len(sick) > 0 && row <= slices.Max(sick) {
+		return nil
+	}
+	return uuids
 }
 
 // Units returns how many units the devices are for tasks that have units alone, and how many in a row are shares of one

@@ -23,9 +23,33 @@ func TestParseNvidia(t *testing.T) {
 		{"GPU 0: NVIDIA A100 (UUID: GPU-aa)\n  MIG 3g.20gb     Device  0: (UUID: MIG-11)\n  MIG 3g.20gb     Device  1: (UUID: MIG-22)\nGPU 1: NVIDIA A100 (UUID: GPU-bb)\n",
 			[]string{"MIG-11", "MIG-22", "1"}},
 		{"  MIG 3g.20gb     Device  0: (UUID: MIG-11)\n", nil},
+		// A device is lost: the others have their UUIDs.
+		{"GPU 0: NVIDIA L4 (UUID: GPU-aa)\nUnable to determine the device handle for gpu 0000:3B:00.0: Unknown Error\nGPU 2: NVIDIA L4 (UUID: GPU-cc)\n", []string{"GPU-aa", "GPU-cc"}},
+		{"GPU 0: NVIDIA L4 (UUID: GPU-aa)\nGPU 2: NVIDIA L4 (UUID: GPU-cc)\n", []string{"GPU-aa", "GPU-cc"}},
 	} {
 		if got := parseNvidia(strings.Split(tt.list, "\n")); !slices.Equal(got, tt.want) {
 			t.Errorf("%q has %q, want %q", tt.list, got, tt.want)
+		}
+	}
+}
+
+// The devices that are well are named by their UUIDs, if the list can be compared with that of nvidia-smi's query.
+func TestWellGPUs(t *testing.T) {
+	list := []string{"GPU 0: NVIDIA L4 (UUID: GPU-aa)", "GPU 1: NVIDIA L4 (UUID: GPU-bb)", "GPU 2: NVIDIA L4 (UUID: GPU-cc)"}
+	for _, tt := range []struct {
+		list []string
+		sick []int
+		want []string
+	}{
+		{list, []int{1}, []string{"GPU-aa", "GPU-cc"}},
+		{list, []int{0, 2}, []string{"GPU-bb"}},
+		{list, []int{3}, nil},
+		{append([]string{"WARNING: infoROM is corrupted at gpu 0000:B3:00.0"}, list...), []int{2}, []string{"GPU-aa", "GPU-bb"}},
+		{append(list[:1:1], "  MIG 3g.20gb     Device  0: (UUID: MIG-11)"), []int{1}, nil},
+		{nil, []int{0}, nil},
+	} {
+		if got := wellGPUs(tt.list, tt.sick); !slices.Equal(got, tt.want) {
+			t.Errorf("without %v of %q: %q, want %q", tt.sick, tt.list, got, tt.want)
 		}
 	}
 }

@@ -181,6 +181,8 @@ func (l *lab) Phase(p bootstrap.Phase, state bootstrap.State, _ time.Duration) {
 
 func (l *lab) Renewed() {}
 
+func (l *lab) Troubled(about string, err error) { l.called(about + ": " + err.Error()) }
+
 func (l *lab) Pending(reason string) { l.called("pending: " + reason) }
 
 func (l *lab) Progressed(string, bootstrap.Progress) {}

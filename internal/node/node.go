@@ -6,6 +6,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -113,6 +114,10 @@ func (n *Node) bringUp() error {
 				return n.lost(errNoContainer)
 			}
 			n.Supervisor().SetBase(base.Env, base.Path)
+			if ids := base.Env[cudaVisible]; strings.HasPrefix(ids, "GPU-") && n.settings.Image.Env[cudaVisible] == "" {
+				n.useOnly(strings.Split(ids, ","))
+				findDevices(n, n.Facts())
+			}
 			if err := n.sharing.start(shared); err != nil {
 				return err
 			}

@@ -80,6 +80,8 @@ type Owner interface {
 	WasReady() bool
 	// Pending is called when the provider gives another reason why the machine has not come up yet.
 	Pending(reason string)
+	// Troubled is called with a failure that keeps the node from nothing, and of what it is: "accelerator".
+	Troubled(about string, err error)
 	// Connecting is called when the machine was launched, and Bootstrapping when it was
 	// reached and has what the pool asks for.
 	Connecting()

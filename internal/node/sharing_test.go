@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/simnode"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/test/bubble"
@@ -73,6 +74,33 @@ func TestDevicesAreListedAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A device that needs a reset is told, and no task sees it.
+func TestUnwellDevicesAreLeftOut(t *testing.T) {
+	two := []simnode.GPU{{Name: "NVIDIA A100-SXM4-80GB", UUID: "GPU-0", MemoryMiB: 81920}, {Name: "NVIDIA A100-SXM4-80GB", UUID: "GPU-1", MemoryMiB: 81920}}
+	for image, want := range map[string][]string{"": {"GPU-1"}, "0,1": {"0", "1"}} { // the image's own choice stands
+		bubble.Test(t, func(t *testing.T) {
+			l := newLab(t, simnode.Config{CPUs: 4, GPUs: two})
+			l.settings.Wants = wants{Accelerator: accelerators.A100()}
+			l.settings.Image.Env = map[string]string{cudaVisible: image}
+			l.answers[listNvidia] = "NVIDIA A100-SXM4-80GB, [GPU requires reset]\nNVIDIA A100-SXM4-80GB, 81920\n"
+			l.ready()
+			if got := l.node.Devices().Visible(nil); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if told := "accelerator: nvidia-smi says: NVIDIA A100-SXM4-80GB, [GPU requires reset]"; !slices.Contains(l.calls, told) {
+				t.Errorf("%q is not told: %q", told, l.calls)
+			}
+		})
+	}
+	base := bootstrap.Base{Env: map[string]string{"A": "1"}}
+	if got := restricted(base, []string{"GPU-0", "GPU-1"}); got.Env[cudaVisible] != "GPU-0,GPU-1" || got.Env["A"] != "1" || len(base.Env) != 1 {
+		t.Errorf("%v of %v", got, base)
+	}
+	if got := restricted(bootstrap.Base{Env: map[string]string{cudaVisible: "3"}}, []string{"GPU-0"}); got.Env[cudaVisible] != "3" {
+		t.Errorf("%v", got)
 	}
 }
 

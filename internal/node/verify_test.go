@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/nvidia"
 	"github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/test/bubble"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// TestCountDevices counts the wanted devices in what nodes report.
+// TestCountDevices counts the wanted devices in what nodes report. An unknown name is none of them.
 func TestCountDevices(t *testing.T) {
 	for _, tt := range []struct {
 		want  accelerators.Accelerator
@@ -25,17 +27,112 @@ func TestCountDevices(t *testing.T) {
 		{accelerators.A100(accelerators.Count(2), accelerators.Memory(80)), "NVIDIA A100-SXM4-80GB, 81920; NVIDIA A100-SXM4-80GB, 81920", 2},
 		{accelerators.A100(accelerators.Memory(80)), "NVIDIA A100-SXM4-40GB, 40960", 0},
 		{accelerators.H100(), "NVIDIA H100 PCIe, 81559; NVIDIA A100-SXM4-80GB, 81920", 1},
-		{accelerators.H100(), "NVIDIA Something Nobody Knows, 1024", 1}, // it may be
+		{accelerators.H100(), "NVIDIA Something Nobody Knows, 81559", 0},
+		{accelerators.A100(accelerators.Count(2)), "NVIDIA A100-PCIE-40GB, 40960; Quadro P400, 2000", 1},
+		{accelerators.A100(accelerators.Count(2)), "NVIDIA GeForce GT 710, 2048; NVIDIA GeForce GT 710, 2048", 0},
+		{accelerators.A100(), "NVIDIA A100-PCIE-40GB, [GPU requires reset]", 0},
+		{accelerators.A100(), "[GPU is lost], [GPU is lost]", 0},
+		{accelerators.A100(), "[Unknown Error], 40960", 0},
+		{accelerators.Any(accelerators.Memory(48)), "NVIDIA Something Nobody Knows, 49140; NVIDIA Something Nobody Knows, 8192; NVIDIA Another, [N/A]", 1},
+		{accelerators.Any(), "Quadro P400, 2000", 1},
+		{accelerators.Any(accelerators.Capability(8)), "NVIDIA Something Nobody Knows, 49140; NVIDIA A40, 46068", 1},
 		{accelerators.T4(), "Tesla T4, 15109", 1},
 		{accelerators.T4(), "Tesla T4, [N/A]", 1},
-		{accelerators.T4(), "00:1e.0 3D controller: NVIDIA Corporation TU104GL [Tesla T4] (rev a1)", 1},
-		{accelerators.T4(), "00:1e.0 3D controller: NVIDIA Corporation GA102GL [A10G] (rev a1)", 0},
+		{accelerators.T4(), "Tesla T4, [Insufficient Permissions]", 1},
 		{accelerators.T4(), "", 0},
 	} {
-		lines := strings.FieldsFunc(tt.lines, func(r rune) bool { return r == ';' })
-		if n := countDevices(lines, tt.want); n != tt.n {
+		well, _, _ := nvidia.Devices(strings.ReplaceAll(tt.lines, "; ", "\n"))
+		if n, _ := countDevices(well, tt.want); n != tt.n {
 			t.Errorf("%q has %d of %v; want %d", tt.lines, n, tt.want, tt.n)
 		}
+	}
+}
+
+// A machine without a driver has what lspci names. What that has no name for may be what the provider has promised, and is
+// nothing on a host that promises nothing.
+func TestPluggedDevices(t *testing.T) {
+	for _, tt := range []struct {
+		want     accelerators.Accelerator
+		lines    string
+		promised bool
+		lacks    string
+	}{
+		{accelerators.T4(), "00:1e.0 3D controller: NVIDIA Corporation TU104GL [Tesla T4] (rev a1)", false, ""},
+		{accelerators.T4(), "00:1e.0 3D controller: NVIDIA Corporation GA102GL [A10G] (rev a1)", true, "it has 0: 00:1e.0 3D controller: NVIDIA Corporation GA102GL [A10G]"},
+		{accelerators.T4(), "00:1e.0 3D controller: NVIDIA Corporation GT218 [Strange 9] (rev a1)", true, "it has 0"},
+		{accelerators.H100(), "01:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)", true, ""},
+		{accelerators.H100(), "01:00.0 3D controller: NVIDIA Corporation Device 2330 (rev a1)", false, "it has 0: 01:00.0 3D controller: NVIDIA Corporation Device 2330"},
+		{accelerators.T4(accelerators.Count(2)), "00:1e.0 3D controller: NVIDIA Corporation TU104GL [Tesla T4] (rev a1)\n00:1f.0 3D controller: NVIDIA Corporation Device 1eb8 (rev a1)", false, "it has 1: "},
+		{accelerators.T4(), "", false, ""}, // it reports nothing
+	} {
+		v := verifying(tt.want, "")
+		v.facts.Tools, v.promised = nil, tt.promised
+		v.ask = func(context.Context, string) (string, string, error) { return tt.lines, "", nil }
+		err := v.accelerators(t.Context())
+		if got := strings.Join(v.lacking, "; "); err != nil || (got == "") != (tt.lacks == "") || !strings.Contains(got, tt.lacks) {
+			t.Errorf("%v on %q: %q, %v; want %q", tt.want, tt.lines, got, err, tt.lacks)
+		}
+	}
+}
+
+// What nvidia-smi says besides its rows, and its status, take nothing from the devices that are well, and are told. Devices that are
+// not well do not count.
+func TestOddAnswersOfNvidiaSmi(t *testing.T) {
+	const a100 = "NVIDIA A100-PCIE-40GB, 40960\n"
+	const infoROM, handle = "WARNING: infoROM is corrupted at gpu 0000:B3:00.0", "Unable to determine the device handle for GPU1: 0000:3B:00.0: Unknown Error"
+	for _, tt := range []struct {
+		name        string
+		count       float64
+		out, stderr string
+		code        int
+		lacks       string
+		unwell      []string
+		sick        []int
+	}{
+		{"a warning", 2, a100 + a100 + infoROM + "\n", "", 0, "", []string{infoROM}, nil},
+		{"a warning first, with status 14", 2, infoROM + "\n" + a100 + a100, "", 14, "", []string{infoROM}, nil},
+		{"a warning on stderr", 2, a100 + a100, infoROM + "\n", 14, "", []string{infoROM}, nil},
+		{"one lost of four", 3, a100 + handle + "\n" + a100 + a100, "", 15, "", []string{handle}, nil},
+		{"one lost of two", 2, a100, handle + "\n", 15, "it has 1: NVIDIA A100-PCIE-40GB, 40960, " + handle, nil, nil},
+		{"needs a reset", 1, "NVIDIA A100-PCIE-40GB, [GPU requires reset]\n" + a100, "", 0, "", []string{"NVIDIA A100-PCIE-40GB, [GPU requires reset]"}, []int{0}},
+		{"both are wanted", 2, a100 + "NVIDIA A100-PCIE-40GB, [GPU requires reset]\n", "", 0, "it has 1: NVIDIA A100-PCIE-40GB, 40960, NVIDIA A100-PCIE-40GB, [GPU requires reset]", nil, nil},
+		{"another card", 2, a100 + "Quadro P400, 2000\n", "", 0, "it has 1: NVIDIA A100-PCIE-40GB, 40960, Quadro P400, 2000", nil, nil},
+		{"others", 2, "NVIDIA GeForce GT 710, 2048\nNVIDIA GeForce GT 710, 2048\n", "", 0, "it has 0: NVIDIA GeForce GT 710, 2048, NVIDIA GeForce GT 710, 2048", nil, nil},
+		{"nothing", 1, "No devices were found\n", "", 6, "its driver is not well", nil, nil},
+		{"nothing, with status 0", 1, "No devices were found\n", "", 0, "it has 0: No devices were found", nil, nil},
+		{"nothing at all", 1, "", "", 0, "it has 0: it has no accelerator", nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := verifying(accelerators.A100(accelerators.Count(tt.count)), "")
+			v.ask = func(_ context.Context, text string) (string, string, error) {
+				if text != listNvidia {
+					return "0", "", nil
+				}
+				if tt.code != 0 {
+					return tt.out, tt.stderr, &ssh.ExitError{Code: tt.code}
+				}
+				return tt.out, tt.stderr, nil
+			}
+			err := v.accelerators(t.Context())
+			if got := strings.Join(v.lacking, "; "); err != nil || (got == "") != (tt.lacks == "") || !strings.Contains(got, tt.lacks) {
+				t.Errorf("%q, %v; want %q", got, err, tt.lacks)
+			}
+			if !slices.Equal(v.unwell, tt.unwell) || !slices.Equal(v.sick, tt.sick) {
+				t.Errorf("unwell %q in rows %v", v.unwell, v.sick)
+			}
+		})
+	}
+	v := verifying(accelerators.Any(accelerators.TotalMemory(80)), a100+a100, "0")
+	if err := v.accelerators(t.Context()); err != nil || v.lacking != nil {
+		t.Errorf("80 GiB of two: %q, %v", v.lacking, err)
+	}
+	v = verifying(accelerators.Any(accelerators.TotalMemory(160)), a100+a100, "0")
+	if err := v.accelerators(t.Context()); err != nil || len(v.lacking) != 1 {
+		t.Errorf("160 GiB of two: %q, %v", v.lacking, err)
+	}
+	v = verifying(accelerators.Any(accelerators.Vendor("nvidia")), "NVIDIA Something Nobody Knows, 1024", "0")
+	if err := v.accelerators(t.Context()); err != nil || v.lacking != nil {
+		t.Errorf("any of NVIDIA's: %q, %v", v.lacking, err)
 	}
 }
 

@@ -2,21 +2,24 @@ package colab
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/nvidia"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // probeScript looks for the accelerators of the notebook's runtime type. It prints a line for
 // each GPU, or one for TPUs.
-const probeScript = `gpus=$(nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null) || gpus=
-if [ -n "$gpus" ]; then
-	printf '%s\n' "$gpus"
-elif ls /dev/accel* >/dev/null 2>&1 || env | grep '^TPU_' >/dev/null; then
-	echo tpu
-fi`
+const probeScript = `gpus=$(` + nvidia.Query + ` 2>/dev/null)
+case $gpus in
+*,*) printf '%s\n' "$gpus" ;;
+*)
+	if ls /dev/accel* >/dev/null 2>&1 || env | grep '^TPU_' >/dev/null; then
+		echo tpu
+	fi
+	;;
+esac`
 
 // Scripts returns the probe of the runtime.
 func (d *colabDriver) Scripts(driver.Instance) driver.Scripts {
@@ -25,47 +28,31 @@ func (d *colabDriver) Scripts(driver.Instance) driver.Scripts {
 
 // probed refuses a runtime with another accelerator than the query wants.
 func (d *colabDriver) probed(query driver.Query, printed string) (accelerators.Accelerator, error) {
-	has := parse(printed)
-	if want := query.Accelerator; !want.IsZero() && !d.acceptAny && !want.OrMore().Matches(has) {
+	want, kinds := query.Accelerator, parse(printed)
+	has, suits := nvidia.Best(kinds, want)
+	if !suits && !d.acceptAny {
+		found := nvidia.Text(kinds)
+		if found == "" {
+			found = "no accelerator"
+		}
 		// Not ErrNoOffers: the pool would adopt the same runtime again.
 		return has, &driver.Error{
 			Provider: provider, Op: "probe", Kind: driver.ErrUnsupported,
-			Err:  fmt.Errorf("the runtime has %s; the spec asks for %v", named(has), want),
+			Err:  fmt.Errorf("the runtime has %s; the spec asks for %v", found, want),
 			Hint: "choose another by Runtime > Change runtime type in the notebook, and run the cell again; or set AcceptAnyGPU",
 		}
 	}
 	return has, nil
 }
 
-func named(a accelerators.Accelerator) string {
-	if a.IsZero() {
-		return "no accelerator"
-	}
-	return a.String()
-}
-
-// parse reads the output of probeScript. A line without a GPU's name and memory, such as "No
+// parse reads the output of probeScript: the kinds of accelerators. A line without a GPU's name and memory, such as "No
 // devices were found", is no GPU.
-func parse(printed string) accelerators.Accelerator {
-	var found accelerators.Accelerator
-	for line := range strings.Lines(printed) {
-		name, memory, ok := strings.Cut(strings.TrimSpace(line), ", ")
-		switch {
-		case name == "tpu" && !ok:
-			return accelerators.Exact("TPU") // of an unknown kind
-		case !ok:
-			continue
-		case found.IsZero():
-			mib, _ := strconv.ParseFloat(memory, 64) // "[N/A]" means unknown
-			var err error
-			if found, err = accelerators.Reported(name, mib); err != nil {
-				found = accelerators.Exact(name, accelerators.Memory(mib/1024))
-			}
-			found.Count = 0
-		}
-		found.Count++
+func parse(printed string) []accelerators.Accelerator {
+	if strings.TrimSpace(printed) == "tpu" {
+		return []accelerators.Accelerator{accelerators.Exact("TPU")} // of an unknown kind
 	}
-	return found
+	well, _, _ := nvidia.Devices(printed)
+	return nvidia.Kinds(well)
 }
 
 // Advise returns a hint for a runtime that cannot be reached.

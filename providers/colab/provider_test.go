@@ -118,6 +118,8 @@ func TestProbe(t *testing.T) {
 		{"memory that is not told", "echo 'Tesla T4, [N/A]'", "", accelerators.T4(accelerators.Count(1))},
 		{"no devices", "echo No devices were found", "", accelerators.Accelerator{}},
 		{"a driver that fails", "echo NVIDIA-SMI has failed, 0; exit 9", "", accelerators.Accelerator{}},
+		{"a warning, and status 14", "echo WARNING: infoROM is corrupted; echo Tesla T4, 15360; exit 14", "", accelerators.T4(accelerators.Count(1), accelerators.Memory(15))},
+		{"one that needs a reset", "echo 'Tesla T4, [GPU requires reset]'", "", accelerators.Accelerator{}},
 		{"TPU", "", "TPU_ACCELERATOR_TYPE=v5e-1", accelerators.Exact("TPU")},
 		{"a GPU with a variable for TPUs", "echo Tesla T4, 15360", "TPU_X=", accelerators.T4(accelerators.Count(1), accelerators.Memory(15))},
 	} {

@@ -37,7 +37,10 @@
 // If nvidia-smi is on the search path, Spec.Accelerator can ask for the GPUs that it lists, or
 // for those of them that this program's own CUDA_VISIBLE_DEVICES leaves. Each node then has as
 // many of its own, by CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER, until it ends, and slots share
-// those (Spec.Concurrency):
+// those (Spec.Concurrency). Equal GPUs are one kind, also if a display or ECC takes some of one's
+// memory. What nvidia-smi says of a GPU that is lost, or needs a reset, is a warning of the offers
+// of the others. A GPU that is divided into MIG instances is offered only as those of them that
+// CUDA_VISIBLE_DEVICES names by UUID:
 //
 //	pool, err := gputrain.Open(ctx, local.Config{}, gputrain.Spec{Nodes: 4, Accelerator: accelerators.A100()})
 //

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/gputrain/gputrain/internal/bounded"
 	"github.com/gputrain/gputrain/internal/childenv"
 	"github.com/gputrain/gputrain/internal/machine"
+	"github.com/gputrain/gputrain/internal/nvidia"
 	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -42,6 +44,9 @@ const (
 // A gpu is one of this machine's.
 type gpu struct {
 	index, uuid string
+	// name is by what CUDA_VISIBLE_DEVICES has it: the index or, beside a GPU that is lost, the UUID. CUDA may count only
+	// those that it finds.
+	name        string
 	accelerator accelerators.Accelerator
 }
 
@@ -50,6 +55,7 @@ type gpuList struct {
 	mu     sync.Mutex
 	listed bool
 	gpus   []gpu
+	odd    []string // what nvidia-smi says besides, such as of a GPU that is lost
 }
 
 // all returns the GPUs. It asks nvidia-smi once. A machine without nvidia-smi has none.
@@ -67,62 +73,108 @@ func (l *gpuList) all(ctx context.Context) ([]gpu, error) {
 	if err != nil {
 		return nil, err
 	}
+	out, failed := nvidiaSMI(ctx, path, "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits")
+	gpus, odd := parseGPUs(out)
+	list, restricted := os.LookupEnv(visibleEnv)
+	switch {
+	case len(gpus) > 0, failed == nil && len(odd) == 0: // an error tells of others then
+	case strings.Contains(out, noDevices):
+		odd = nil
+	case failed != nil:
+		line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		return nil, fmt.Errorf("nvidia-smi: %w %.300s", failed, line)
+	default:
+		return nil, fmt.Errorf("nvidia-smi: cannot read the list of GPUs: %.80q", odd[0])
+	}
+	if restricted {
+		if strings.Contains(list, migPrefix) {
+			parts, _ := nvidiaSMI(ctx, path, "-L")
+			gpus = append(gpus, parseParts(parts)...)
+		}
+		gpus = visible(gpus, list)
+	}
+	for i, g := range gpus {
+		if gpus[i].name = g.index; len(odd) > 0 {
+			gpus[i].name = g.uuid
+		}
+	}
+	l.listed, l.gpus, l.odd = true, leveled(gpus), odd
+	return l.gpus, nil
+}
+
+// nvidiaSMI returns what nvidia-smi prints.
+func nvidiaSMI(ctx context.Context, path string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits")
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env, cmd.WaitDelay = childenv.Of(childenv.System), time.Second
 	var answer bounded.Buffer
 	cmd.Stdout = &answer
-	err = cmd.Run()
-	out := answer.String()
-	if strings.Contains(out, noDevices) {
-		l.listed = true
-		return nil, nil
-	}
-	if err != nil {
-		line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
-		return nil, fmt.Errorf("nvidia-smi: %w %.300s", err, line)
-	}
-	gpus, err := parseGPUs(out)
-	if err != nil {
-		return nil, err
-	}
-	list, restricted := os.LookupEnv(visibleEnv)
-	if restricted {
-		gpus = visible(gpus, list)
-	}
-	l.listed, l.gpus = true, gpus
-	return gpus, nil
+	err := cmd.Run()
+	return answer.String(), err
 }
 
-// parseGPUs reads the output of nvidia-smi. It omits a GPU that is divided into MIG instances,
-// which can only be used in parts.
-func parseGPUs(text string) (gpus []gpu, err error) {
-	r := csv.NewReader(strings.NewReader(text))
-	r.FieldsPerRecord, r.TrimLeadingSpace = 5, true
-	rows, err := r.ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("nvidia-smi: cannot read the list of GPUs: %w", err)
-	}
-	for _, row := range rows {
-		if n, err := strconv.Atoi(row[0]); err != nil || n < 0 || row[1] == "" {
-			return nil, fmt.Errorf("nvidia-smi: cannot read the list of GPUs: %.80q", row)
-		}
-		if row[4] == "Enabled" {
+// parseGPUs reads the output of nvidia-smi. It omits a GPU that is divided into MIG instances, which can only be used in
+// parts. Odd are the lines of GPUs that cannot be used, and those that are no GPUs.
+func parseGPUs(text string) (gpus []gpu, odd []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		mib, err := strconv.ParseFloat(row[3], 64)
+		r := csv.NewReader(strings.NewReader(line))
+		r.FieldsPerRecord, r.TrimLeadingSpace, r.LazyQuotes = 5, true, true
+		row, err := r.Read()
 		if err != nil {
-			mib = 0 // "[N/A]", if processor and GPU share their memory
+			odd = append(odd, line)
+			continue
 		}
-		a, err := accelerators.Reported(row[2], mib)
-		if err != nil || a.IsZero() {
-			a = accelerators.Accelerator{Name: row[2], MemoryGiB: mib / 1024, Exact: true}
+		n, err := strconv.Atoi(row[0])
+		mib, well, isMemory := nvidia.Memory(row[3])
+		switch {
+		case err != nil || n < 0 || !nvidia.Tells(row[1]) || !nvidia.Tells(row[2]) || !well || !isMemory:
+			odd = append(odd, line)
+		case row[4] != "Enabled":
+			a := nvidia.Device{Name: row[2], MemoryMiB: mib}.Accelerator()
+			a.Count = 1
+			gpus = append(gpus, gpu{index: row[0], uuid: row[1], accelerator: a})
 		}
-		a.Count = 1
-		gpus = append(gpus, gpu{index: row[0], uuid: row[1], accelerator: a})
 	}
-	return gpus, nil
+	return gpus, odd
+}
+
+// migPrefix begins the name of a part of a GPU: a MIG instance.
+const migPrefix = "MIG-"
+
+// parseParts reads the parts of GPUs from the output of nvidia-smi -L. A part has no index: programs name it by its UUID.
+func parseParts(text string) (parts []gpu) {
+	whole := ""
+	for line := range strings.Lines(text) {
+		if m := wholeLine.FindStringSubmatch(line); m != nil {
+			whole = m[1]
+		} else if m := partLine.FindStringSubmatch(line); m != nil && whole != "" {
+			a := nvidia.Device{Name: whole + " MIG " + m[1]}.Accelerator()
+			parts = append(parts, gpu{index: m[2], uuid: m[2], accelerator: a})
+		}
+	}
+	return parts
+}
+
+var (
+	wholeLine = regexp.MustCompile(`^GPU \d+: (.*\S) \(UUID: GPU-[^()\s,]+\)\s*$`)
+	partLine  = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^()\s,]+)\)\s*$`)
+)
+
+// leveled has GPUs of one kind be alike, though one has a display, or corrects errors.
+func leveled(gpus []gpu) []gpu {
+	all := make([]accelerators.Accelerator, len(gpus))
+	for i, g := range gpus {
+		all[i] = g.accelerator
+	}
+	nvidia.Level(all)
+	for i := range gpus {
+		gpus[i].accelerator = all[i]
+	}
+	return gpus
 }
 
 // visible returns the GPUs of a CUDA_VISIBLE_DEVICES, which names them by index or by the
@@ -132,7 +184,7 @@ func visible(gpus []gpu, list string) (seen []gpu) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		i := slices.IndexFunc(gpus, func(g gpu) bool {
-			return g.index == name || strings.HasPrefix(name, "GPU-") && strings.HasPrefix(g.uuid, name)
+			return g.index == name || (strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, migPrefix)) && strings.HasPrefix(g.uuid, name)
 		})
 		if i < 0 || slices.Contains(seen, gpus[i]) {
 			break
@@ -172,7 +224,12 @@ func (d *localDriver) gpuOffers(ctx context.Context, want accelerators.Accelerat
 		o := d.offer()
 		o.Accelerator = g.accelerator
 		o.ID += " " + o.Accelerator.String()
-		o.Accelerator.Count = float64(min(n, len(has)))
+		if o.Accelerator.Count >= 1 { // or it is the share that a part is
+			o.Accelerator.Count = float64(min(n, len(has)))
+		}
+		for _, line := range d.gpus.odd {
+			o.Warnings = append(o.Warnings, fmt.Sprintf("nvidia-smi says of another GPU, or of this machine: %.300s", line))
+		}
 		if o.Available = len(unused) / n; o.Available == 0 && n <= len(has) {
 			o.Rejected = fmt.Sprintf("has %d of its %d GPUs free; a node needs %d", len(unused), len(has), n)
 		}
@@ -183,7 +240,9 @@ func (d *localDriver) gpuOffers(ctx context.Context, want accelerators.Accelerat
 
 // ofKind returns the GPUs that are such a device.
 func ofKind(gpus []gpu, a accelerators.Accelerator) (same []gpu) {
-	a.Count = 1
+	if a.Count > 1 {
+		a.Count = 1
+	}
 	for _, g := range gpus {
 		if g.accelerator == a {
 			same = append(same, g)
@@ -203,7 +262,7 @@ func (d *localDriver) freeGPUs(all []gpu) ([]gpu, error) {
 	for _, h := range homes {
 		used = append(used, h.mark.GPUs...)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(g gpu) bool { return slices.Contains(used, g.index) }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(g gpu) bool { return slices.Contains(used, g.index) || slices.Contains(used, g.uuid) }), nil
 }
 
 // reserving has the nodes of this program choose their GPUs one after another.
@@ -231,7 +290,7 @@ func (d *localDriver) newHomeWithGPUs(ctx context.Context, id string, m mark, ho
 		}
 		m.GPUs = nil
 		for _, g := range free[:n] {
-			m.GPUs = append(m.GPUs, g.index)
+			m.GPUs = append(m.GPUs, g.name)
 		}
 		home, err := d.homes.newHome(id, m, []byte(hostKey))
 		if err != nil {

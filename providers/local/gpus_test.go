@@ -246,17 +246,126 @@ func TestGPUsOfThisProgram(t *testing.T) {
 }
 
 func TestParseGPUs(t *testing.T) {
-	got, err := parseGPUs("0, GPU-aa, NVIDIA A100-SXM4-40GB, 40960, Enabled\n1, GPU-bb, NVIDIA A100-SXM4-40GB, 40960, Disabled\n2, GPU-cc, NVIDIA GB10, [N/A], [N/A]\n3, GPU-dd, Strange Device 9, 1024, [N/A]\n")
-	if err != nil || len(got) != 3 || got[0].index != "1" || got[0].accelerator.MemoryGiB != 40 || got[1].accelerator.MemoryGiB != 0 || got[2].accelerator.Name == "" {
-		t.Errorf("%+v, %v", got, err)
+	got, odd := parseGPUs("0, GPU-aa, NVIDIA A100-SXM4-40GB, 40960, Enabled\n1, GPU-bb, NVIDIA A100-SXM4-40GB, 40960, Disabled\n2, GPU-cc, NVIDIA GB10, [N/A], [N/A]\n3, GPU-dd, Strange Device 9, 1024, [N/A]\n")
+	if odd != nil || len(got) != 3 || got[0].index != "1" || got[0].accelerator.MemoryGiB != 40 || got[1].accelerator.MemoryGiB != 0 || got[2].accelerator.Name == "" {
+		t.Errorf("%+v, %v", got, odd)
 	}
-	if got, err := parseGPUs(""); err != nil || got != nil {
-		t.Errorf("no GPU: %+v, %v", got, err)
+	if got, odd := parseGPUs(""); odd != nil || got != nil {
+		t.Errorf("no GPU: %+v, %v", got, odd)
 	}
-	for _, odd := range []string{"No devices were found\n", "x, GPU-aa, NVIDIA L4, 1, Disabled\n", "0, , NVIDIA L4, 1, Disabled\n", "0, GPU-aa, \"NVIDIA L4, 1, Disabled\n"} {
-		if got, err := parseGPUs(odd); err == nil {
-			t.Errorf("%q is %+v", odd, got)
+	for _, line := range []string{
+		"No devices were found\n", "x, GPU-aa, NVIDIA L4, 1, Disabled\n", "0, , NVIDIA L4, 1, Disabled\n", "0, GPU-aa, \"NVIDIA L4, 1, Disabled\n",
+		"WARNING: infoROM is corrupted at gpu 0000:B3:00.0\n", "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error\n",
+		"0, GPU-aa, NVIDIA L4, [GPU requires reset], [N/A]\n", "0, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]\n", "0, GPU-aa, [Unknown Error], 23034, Disabled\n",
+	} {
+		for _, text := range []string{line + "1, GPU-bb, NVIDIA L4, 23034, Disabled\n", "1, GPU-bb, NVIDIA L4, 23034, Disabled\n" + line} {
+			if got, odd := parseGPUs(text); len(got) != 1 || got[0].uuid != "GPU-bb" || len(odd) != 1 || odd[0] != strings.TrimSpace(line) {
+				t.Errorf("%q is %+v, %q", text, got, odd)
+			}
 		}
+	}
+}
+
+// An odd line, a GPU that is lost and an exit status take nothing from the GPUs that are well, which are offered with a
+// warning. Programs know them by their UUIDs then, as CUDA may not count the lost one.
+func TestOddLinesOfNvidiaSmi(t *testing.T) {
+	const row = `printf '%s\n' '0, GPU-0000, NVIDIA L4, 23034, Disabled' '2, GPU-2000, NVIDIA L4, 23034, Disabled' '3, GPU-3000, NVIDIA L4, 23034, Disabled'`
+	for name, script := range map[string]string{
+		"a warning":       `echo 'WARNING: infoROM is corrupted at gpu 0000:B3:00.0'; ` + row,
+		"with status 14":  row + `; echo 'WARNING: infoROM is corrupted at gpu 0000:B3:00.0'; exit 14`,
+		"lost":            row + `; echo 'Unable to determine the device handle for GPU1: 0000:3B:00.0: Unknown Error'; exit 15`,
+		"needs a reset":   row + `; echo '1, GPU-1000, NVIDIA L4, [GPU requires reset], [GPU requires reset]'`,
+		"lost in its row": `echo '1, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]'; ` + row,
+	} {
+		t.Run(name, func(t *testing.T) {
+			withNVIDIAScript(t, script)
+			p := newPool(t, Config{})
+			if o := p.offers(accelerators.L4(accelerators.Count(3)))[0]; o.Accelerator.Count != 3 || o.Available != 1 || len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "nvidia-smi says") {
+				t.Errorf("%+v", o)
+			}
+			nodes, err := p.launchGPUs(1, accelerators.L4(accelerators.Count(2)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.output(nodes[0], `echo "$CUDA_VISIBLE_DEVICES"`); got != "GPU-0000,GPU-2000\n" {
+				t.Errorf("the node may use %q", got)
+			}
+			if left := p.offers(accelerators.L4())[0]; left.Available != 1 {
+				t.Errorf("one of three is left: %+v", left)
+			}
+		})
+	}
+}
+
+// GPUs of one kind whose memories differ by what a display or the correction of errors takes are one kind, with the least memory.
+func TestEqualGPUsWithUnequalMemory(t *testing.T) {
+	for _, tt := range []struct {
+		gpus  []string
+		want  string
+		least float64 // MiB, of the offer that suits
+	}{
+		{[]string{"NVIDIA GeForce GTX 1080 Ti, 11170", "NVIDIA GeForce GTX 1080 Ti, 11172"}, "GTX1080Ti:2", 11170},
+		{[]string{"NVIDIA RTX A6000, 49140", "NVIDIA RTX A6000, 45634"}, "A6000-48GB:2", 45634},
+		{[]string{"NVIDIA RTX A6000, 45634", "NVIDIA L4, 23034", "NVIDIA RTX A6000, 49140"}, "A6000:2", 45634},
+		{[]string{"Strange Device 9, 16384", "Strange Device 9, 16380"}, "any-16GB:2", 16380},
+		{[]string{"NVIDIA A100-SXM4-40GB, 40960", "NVIDIA A100-SXM4-80GB, 81920"}, "A100:2", 0},
+		{[]string{"NVIDIA GeForce RTX 3060, 12288", "NVIDIA GeForce RTX 3060, 8192"}, "RTX3060:2", 0},
+	} {
+		withNVIDIA(t, tt.gpus...)
+		want, err := accelerators.Parse(tt.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := gputrain.Spec{Nodes: 1, Accelerator: want}
+		plan, err := gputrain.Plan(t.Context(), Config{Dir: t.TempDir()}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0.0
+		for _, c := range plan {
+			if c.Rejected == "" {
+				got = c.Offer.Accelerator.MemoryGiB * 1024
+			}
+		}
+		if got != tt.least {
+			t.Errorf("%s of %q: %v MiB, want %v; %+v", tt.want, tt.gpus, got, tt.least, plan)
+		}
+	}
+	withNVIDIA(t, "NVIDIA GeForce GTX 1080 Ti, 11170", "NVIDIA GeForce GTX 1080 Ti, 11172")
+	nodes, err := newPool(t, Config{}).launchGPUs(1, accelerators.Accelerator{Name: "GTX1080Ti", Count: 2})
+	if err != nil || len(nodes) != 1 || nodes[0].Offer.Accelerator.Count != 2 {
+		t.Errorf("%+v, %v", nodes, err)
+	}
+}
+
+// The parts of a divided GPU are offered if this program's own CUDA_VISIBLE_DEVICES names them.
+func TestPartsOfGPUs(t *testing.T) {
+	withNVIDIAScript(t, `case "$*" in
+-L) printf '%s\n' 'GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aa)' '  MIG 3g.20gb     Device  0: (UUID: MIG-11aa)' '  MIG 3g.20gb     Device  1: (UUID: MIG-22bb)' '  MIG 1g.5gb      Device  2: (UUID: MIG-33cc)' ;;
+*) echo '0, GPU-aa, NVIDIA A100-SXM4-40GB, 40960, Enabled' ;;
+esac`)
+	if all := newPool(t, Config{}).offers(accelerators.A100()); len(all) != 1 || !all[0].Accelerator.IsZero() {
+		t.Errorf("without a choice: %+v", all)
+	}
+	t.Setenv(visibleEnv, "MIG-22bb,MIG-11aa,MIG-33cc")
+	half, err := accelerators.Parse("A100:0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(t, Config{})
+	all := p.offers(half)
+	if len(all) != 2 || !half.Matches(all[0].Accelerator) || all[0].Accelerator.MemoryGiB != 20 || all[0].Available != 2 || half.Matches(all[1].Accelerator) {
+		t.Fatalf("%+v", all)
+	}
+	if accelerators.A100().Matches(all[0].Accelerator) {
+		t.Error("a half is a whole")
+	}
+	nodes, err := p.launchGPUs(1, half)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.output(nodes[0], `echo "$CUDA_VISIBLE_DEVICES"`); got != "MIG-22bb\n" {
+		t.Errorf("the node may use %q", got)
 	}
 }
 

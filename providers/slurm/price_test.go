@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/accelerators"
@@ -72,8 +73,20 @@ func TestProbed(t *testing.T) {
 	if err != nil || has.Count != 2 {
 		t.Errorf("%v, %v", has, err)
 	}
-	for _, printed := range []string{"", "No devices were found\n", "Tesla T4, 15360\n", "NVIDIA A100-SXM4-40GB, 40960\n"} {
+	for _, printed := range []string{"", "No devices were found\n", "Tesla T4, 15360\n", "NVIDIA A100-SXM4-40GB, 40960\n",
+		"NVIDIA A100-PCIE-40GB, 40960\nQuadro P400, 2000\n", "NVIDIA GeForce GT 710, 2048\nNVIDIA GeForce GT 710, 2048\n",
+		"NVIDIA A100-SXM4-40GB, 40960\nNVIDIA A100-SXM4-40GB, [GPU requires reset]\n", "NVIDIA A100-SXM4-40GB, 40960\n[GPU is lost], [GPU is lost]\n"} {
 		if has, err := probed(want, printed); !errors.Is(err, driver.ErrNoOffers) {
+			t.Errorf("%q: %v, %v", printed, has, err)
+		}
+	}
+	if _, err := probed(want, "NVIDIA A100-PCIE-40GB, 40960\nQuadro P400, 2000\n"); err == nil || !strings.Contains(err.Error(), `A100-40GB-PCIe and "Quadro P400"`) {
+		t.Errorf("what was found is not told: %v", err)
+	}
+	for _, printed := range []string{
+		"WARNING: infoROM is corrupted at gpu 0000:B3:00.0\nQuadro P400, 2000\nNVIDIA A100-PCIE-40GB, 40960\nNVIDIA A100-PCIE-40GB, 40950\n",
+	} {
+		if has, err := probed(want, printed); err != nil || has.Name != "A100" || has.Count != 2 || has.MemoryGiB*1024 != 40950 {
 			t.Errorf("%q: %v, %v", printed, has, err)
 		}
 	}

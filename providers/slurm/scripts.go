@@ -1,12 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/nvidia"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -38,7 +38,7 @@ case $end in
 esac`
 
 	// probe prints the GPUs of a node whose type the cluster does not say.
-	probe = `nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null || :`
+	probe = nvidia.Query + ` 2>/dev/null || :`
 )
 
 // Scripts returns the scripts for a job. They rely on the variables that its SSH server gives to sessions.
@@ -64,28 +64,12 @@ func isUntyped(in driver.Instance) bool {
 
 // probed reads the output of probe.
 func probed(query driver.Query, printed string) (accelerators.Accelerator, error) {
-	var has accelerators.Accelerator
-	for line := range strings.Lines(printed) {
-		name, memory, ok := strings.Cut(strings.TrimSpace(line), ", ")
-		if !ok {
-			continue
-		}
-		if has.IsZero() {
-			mib, _ := strconv.ParseFloat(memory, 64) // "[N/A]" means unknown
-			var err error
-			if has, err = accelerators.Reported(name, mib); err != nil {
-				has = accelerators.Exact(name, accelerators.Memory(mib/1024))
-			}
-			has.Count = 0
-		}
-		has.Count++
-	}
-	if want := query.Accelerator; !want.IsZero() && !want.OrMore().Matches(has) {
-		text := "no GPU of NVIDIA's"
-		if !has.IsZero() {
-			text = has.String()
-		}
-		return has, &driver.Error{Provider: providerName, Op: "probe", Kind: driver.ErrNoOffers, Err: fmt.Errorf("the job has %s; the spec asks for %v", text, want),
+	well, _, _ := nvidia.Devices(printed)
+	kinds := nvidia.Kinds(well)
+	has, suits := nvidia.Best(kinds, query.Accelerator)
+	if !suits {
+		return has, &driver.Error{Provider: providerName, Op: "probe", Kind: driver.ErrNoOffers,
+			Err:  fmt.Errorf("the job has %s; the spec asks for %v", cmp.Or(nvidia.Text(kinds), "no GPU of NVIDIA's"), query.Accelerator),
 			Hint: "name the GPUs of its partition in GPUNames"}
 	}
 	return has, nil
