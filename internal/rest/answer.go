@@ -50,7 +50,9 @@ func (k *call) answer(resp *http.Response) error {
 		if large {
 			err = fmt.Errorf("it is larger than %d bytes", c.cfg.MaxBody)
 		} else {
-			err = decode(body, k.out, k.emptyAnswer)
+			err = decode(body, k.out, k.emptyAnswer, func(why error) bool {
+				return LeftOut(k.request.Context(), c.clean(fmt.Errorf("%s: row %w", k.path, why)))
+			})
 		}
 		if err == nil {
 			if k.answered != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 )
 
@@ -24,8 +23,8 @@ func encode(in any) (body any, contentType string, err error) {
 }
 
 // decode decodes an answer into out as Do describes. A text is often the ID of a new thing, which APIs send with quotes
-// or without.
-func decode(body []byte, out any, mayBeEmpty bool) error {
+// or without. leftOut is as [LeftOut].
+func decode(body []byte, out any, mayBeEmpty bool, leftOut func(error) bool) error {
 	trimmed := bytes.TrimSpace(body)
 	text, isText := out.(*string)
 	switch {
@@ -43,16 +42,9 @@ func decode(body []byte, out any, mayBeEmpty bool) error {
 		*text = string(trimmed)
 		return nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber() // a number decoded into an interface keeps its digits
-	if err := dec.Decode(out); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return err
-		}
-		return fmt.Errorf("it is not JSON: %w", err)
+	err := decodeJSON(body, out, leftOut)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err == nil || ok || errors.Is(err, errMore) || json.Valid(body) {
+		return err
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return errors.New("there is more after its JSON")
-	}
-	return nil
+	return fmt.Errorf("it is not JSON: %w", err)
 }

@@ -88,10 +88,11 @@ func (c *client) flavors(ctx context.Context, region string) ([]flavor, error) {
 	var all []flavor
 	for _, group := range *out.Data {
 		for _, f := range group.Flavors {
-			if f.Name == "" {
-				return nil, odd("GET /core/flavors: a flavour has no name")
+			if f.Name != "" {
+				all = append(all, f)
+			} else if err := odd("GET /core/flavors: a flavour has no name"); !rest.LeftOut(ctx, err) {
+				return nil, err
 			}
-			all = append(all, f)
 		}
 	}
 	return all, nil

@@ -41,6 +41,8 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestOddRows(t *testing.T) { standard.OddRows(t) }
+
 func TestGolden(t *testing.T) {
 	standard.With(h100, func(c *Config) { c.Regions = []string{"CANADA-1"} }).Golden(t, cloudtest.Written[Config]{File: "hyperstack", Query: h100.Query()})
 }

@@ -136,7 +136,7 @@ func (c *client) groups(ctx context.Context) ([]group, string, error) {
 		Currency word     `json:"currency"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/misc/server_meta", nil, &out)
-	all, err := list(out.Groups, "GET /misc/server_meta", err, func(g group) bool { return g.GPU != "" && g.Region != "" })
+	all, err := list(ctx, out.Groups, "GET /misc/server_meta", err, func(g group) bool { return g.GPU != "" && g.Region != "" })
 	return all, strings.ToUpper(cmp.Or(string(out.Currency), "USD")), err
 }
 
@@ -148,7 +148,7 @@ func (c *client) templates(ctx context.Context) ([]string, error) {
 		Frameworks *[]framework `json:"frameworks"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/misc/frameworks", nil, &out)
-	all, err := list(out.Frameworks, "GET /misc/frameworks", err, func(f framework) bool { return f.ID != "" })
+	all, err := list(ctx, out.Frameworks, "GET /misc/frameworks", err, func(f framework) bool { return f.ID != "" })
 	var names []string
 	for _, f := range all {
 		names = append(names, f.ID)
@@ -159,7 +159,7 @@ func (c *client) templates(ctx context.Context) ([]string, error) {
 func (c *client) keys(ctx context.Context) (keys []cloud.Key, err error) {
 	var out *[]sshKey
 	err = c.account.Do(ctx, http.MethodGet, "/ssh/", nil, &out)
-	all, err := list(out, "GET /ssh/", err, func(k sshKey) bool { return k.ID != "" })
+	all, err := list(ctx, out, "GET /ssh/", err, func(k sshKey) bool { return k.ID != "" })
 	for _, k := range all {
 		keys = append(keys, cloud.Key{ID: string(k.ID), Name: k.Name, Line: k.Key})
 	}
@@ -225,7 +225,7 @@ func (c *client) instances(ctx context.Context) ([]instance, error) {
 		Instances *[]instance `json:"instances"`
 	}
 	err := c.account.Do(ctx, http.MethodGet, "/users/fetch", nil, &out)
-	return list(out.Instances, "GET /users/fetch", err, func(i instance) bool { return i.MachineID.id() != "" })
+	return list(ctx, out.Instances, "GET /users/fetch", err, func(i instance) bool { return i.MachineID.id() != "" })
 }
 
 // destroy has a path for each kind of machine. It may be repeated: a destroyed machine has an
@@ -248,19 +248,22 @@ func (c *client) destroy(ctx context.Context, in instance) error {
 func machineID(in instance) url.Values { return url.Values{"machine_id": {in.MachineID.id()}} }
 
 // list returns a list, or an error if it is missing or an item is incomplete.
-func list[T any](items *[]T, call string, err error, complete func(T) bool) ([]T, error) {
+func list[T any](ctx context.Context, items *[]T, call string, err error, complete func(T) bool) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
 	if items == nil {
 		return nil, odd("%s: the answer has no list", call)
 	}
+	whole := make([]T, 0, len(*items))
 	for _, item := range *items {
-		if !complete(item) {
-			return nil, odd("%s: an item has no name or no ID", call)
+		if complete(item) {
+			whole = append(whole, item)
+		} else if err := odd("%s: an item has no name or no ID", call); !rest.LeftOut(ctx, err) {
+			return nil, err
 		}
 	}
-	return *items, nil
+	return whole, nil
 }
 
 func odd(format string, args ...any) error {

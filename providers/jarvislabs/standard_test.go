@@ -32,6 +32,14 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestOddRows(t *testing.T) {
+	c := standard
+	c.Client = func(cfg *Config, client *http.Client) {
+		cfg.HTTPClient = &http.Client{Transport: toFake{cfg.HTTPClient.Transport.(toFake).to, client.Transport}}
+	}
+	c.OddRows(t)
+}
+
 func TestGolden(t *testing.T) {
 	standard.With(l4, ownClient).Golden(t, cloudtest.Written[Config]{File: "jarvislabs", Query: l4.Query()})
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -29,7 +30,11 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 		for _, name := range slices.Sorted(maps.Keys(items)) {
 			it := items[name]
 			if it.Type.Name != name {
-				yield(driver.Offer{}, odd("GET /instance-types has type %q under %q", it.Type.Name, name))
+				err := odd("GET /instance-types has type %q under %q", it.Type.Name, name)
+				if rest.LeftOut(ctx, err) {
+					continue
+				}
+				yield(driver.Offer{}, err)
 				return
 			}
 			soldOut := true

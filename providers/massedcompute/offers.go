@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
@@ -31,7 +32,11 @@ func (a *api) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Of
 		for _, name := range slices.Sorted(maps.Keys(items)) {
 			it := items[name]
 			if it.Product.Name != name {
-				yield(driver.Offer{}, odd("GET /gpu-inventory has product %q under %q", it.Product.Name, name))
+				err := odd("GET /gpu-inventory has product %q under %q", it.Product.Name, name)
+				if rest.LeftOut(ctx, err) {
+					continue
+				}
+				yield(driver.Offer{}, err)
 				return
 			}
 			o := offerOf(it.Product, spec)

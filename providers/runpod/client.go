@@ -159,7 +159,7 @@ func list[T any](ctx context.Context, c *client, path, field string, query url.V
 		}
 		var items *[]T
 		var pages pagination
-		if err := json.Unmarshal(raw[field], &items); err != nil || items == nil {
+		if err := rest.Unmarshal(ctx, raw[field], &items); err != nil || items == nil {
 			return nil, "", odd("GET %s: the answer has no list of %s", path, field)
 		}
 		if raw["pagination"] != nil {

@@ -177,7 +177,7 @@ func (c *client) ask(ctx context.Context, purpose, field, query string, variable
 	if !there {
 		return odd("the answer has no %s", field)
 	}
-	if err := json.Unmarshal(value, out); err != nil {
+	if err := rest.Unmarshal(ctx, value, out); err != nil {
 		return odd("%s: %v", field, err)
 	}
 	return nil

@@ -48,6 +48,8 @@ func made(create string, spec gputrain.Spec, change func(*Config)) cloudtest.Clo
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestOddRows(t *testing.T) { standard.OddRows(t) }
+
 func TestGolden(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // where runpodctl would have left a key
 	standard.Golden(t,

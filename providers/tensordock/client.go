@@ -105,7 +105,7 @@ func (c *client) list(ctx context.Context, path, name string, out any) error {
 	if list == nil {
 		return odd(http.MethodGet, path, "the answer has no "+name)
 	}
-	if err := json.Unmarshal(list, out); err != nil {
+	if err := rest.Unmarshal(ctx, list, out); err != nil {
 		return odd(http.MethodGet, path, err.Error())
 	}
 	return nil

@@ -32,6 +32,8 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestOddRows(t *testing.T) { standard.OddRows(t) }
+
 func TestGolden(t *testing.T) {
 	standard.Golden(t, cloudtest.Written[Config]{File: "tensordock", Query: rtx4090.Query()})
 }

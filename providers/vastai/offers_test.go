@@ -2,8 +2,11 @@ package vastai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -327,6 +330,47 @@ func TestGPUNames(t *testing.T) {
 }
 
 // The second market is searched only if the caller wants more offers than the first has.
+// A number of GPUs that is written as 1.0 is 1, and a row with 19.5 ports is left out and told: the others are offered.
+func TestOddNumbers(t *testing.T) {
+	t.Parallel()
+	f := startFake(t, nil, row{"direct_port_count": 23}, nil)
+	cfg := f.config()
+	cfg.HTTPClient = &http.Client{Transport: rewriting{strings.NewReplacer(`"num_gpus":1,`, `"num_gpus":1.0,`, `"direct_port_count":23,`, `"direct_port_count":19.5,`)}}
+	d, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	n, told := 0, error(nil)
+	for o, err := range d.Offers(t.Context(), driver.Query{}) {
+		if partial, ok := errors.AsType[*driver.PartialError](err); ok {
+			told = partial
+		} else if err != nil || o.Accelerator.Count != 1 {
+			t.Errorf("%+v, %v", o, err)
+		} else {
+			n++
+		}
+	}
+	if n != 2 || told == nil || !strings.Contains(told.Error(), "direct_port_count: ") || !strings.Contains(told.Error(), "19.5") {
+		t.Errorf("%d offers, %v", n, told)
+	}
+}
+
+// A rewriting transport changes the text of answers.
+type rewriting struct{ *strings.Replacer }
+
+func (c rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	text := c.Replace(string(body))
+	resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	return resp, err
+}
+
 func TestOffersAreLazy(t *testing.T) {
 	t.Parallel()
 	f := startFake(t, nil, nil)

@@ -36,6 +36,8 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestOddRows(t *testing.T) { standard.OddRows(t) }
+
 func TestGolden(t *testing.T) {
 	c := standard
 	c.Start = of(row{"cluster_id": 42})

@@ -189,8 +189,14 @@ func list[T any](ctx context.Context, c *client, path string, complete func(T) b
 	if out == nil {
 		return nil, odd(http.MethodGet, path, "the answer has no list")
 	}
-	if i := slices.IndexFunc(out, func(item T) bool { return !complete(item) }); i >= 0 {
-		return nil, odd(http.MethodGet, path, fmt.Sprintf("item %d of the answer is incomplete", i))
+	for i := len(out) - 1; i >= 0; i-- {
+		if complete(out[i]) {
+			continue
+		}
+		if err := odd(http.MethodGet, path, fmt.Sprintf("item %d of the answer is incomplete", i)); !rest.LeftOut(ctx, err) {
+			return nil, err
+		}
+		out = slices.Delete(out, i, i+1)
 	}
 	return out, nil
 }

@@ -192,18 +192,21 @@ func pages[T any](ctx context.Context, c *client, path, list string, query url.V
 			Links struct{ Next string } `json:"links"`
 		}
 		for name, v := range map[string]any{list: &items, "meta": &meta} {
-			if err := json.Unmarshal(out[name], v); err != nil {
+			if err := rest.Unmarshal(ctx, out[name], v); err != nil {
 				return nil, "", odd("GET", path, "%s: %v", name, err)
 			}
 		}
 		if items == nil || meta == nil {
 			return nil, "", odd("GET", path, "the answer has no %s, or no meta", list)
 		}
+		var whole []T
 		for _, item := range *items {
-			if !complete(item) {
-				return nil, "", odd("GET", path, "one of the %s has no id", list)
+			if complete(item) {
+				whole = append(whole, item)
+			} else if err := odd("GET", path, "one of the %s has no id", list); !rest.LeftOut(ctx, err) {
+				return nil, "", err
 			}
 		}
-		return *items, meta.Links.Next, nil
+		return whole, meta.Links.Next, nil
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/internal/sshkey"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
@@ -65,6 +66,7 @@ func (d *Driver) Capabilities() driver.Capabilities { return d.api.Capabilities(
 // Offers yields the API's, with their provider.
 func (d *Driver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver.Offer, error] {
 	return func(yield func(driver.Offer, error) bool) {
+		ctx, odd := rest.Lenient(ctx)
 		for o, err := range d.api.Offers(ctx, spec) {
 			if err != nil {
 				yield(driver.Offer{}, d.fail("offers", err))
@@ -74,6 +76,14 @@ func (d *Driver) Offers(ctx context.Context, spec driver.Query) iter.Seq2[driver
 			if !yield(o, nil) {
 				return
 			}
+		}
+		rows, more := odd.Rows()
+		if more > 0 {
+			rows = append(rows, fmt.Errorf("and %d more", more))
+		}
+		if len(rows) > 0 {
+			why := d.fail("offers", fmt.Errorf("%w: what cannot be read is left out: %w", driver.ErrUnsupported, errors.Join(rows...)))
+			yield(driver.Offer{}, &driver.PartialError{Sources: []driver.SourceError{{Provider: d.provider, Err: why}}})
 		}
 	}
 }
