@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -56,18 +55,16 @@ func (i *instances) describe(ctx context.Context, ids []string) ([]driver.Instan
 	return all, nil
 }
 
-// missing describes a machine that EC2 does not list: terminated, unless it is younger than
-// visibleAfter, whether made by this driver or by a program that has just died. EC2 lists a
-// machine for about an hour after its end.
+// missing describes a machine that EC2 does not list: terminated, unless it may still come. EC2 lists a machine for about
+// an hour after its end.
 func (i *instances) missing(id string) driver.Instance {
-	m := i.remembered(id)
+	gone, m := false, machine{}
+	i.remember(id, func(known *machine) {
+		gone, m = known.sight.IsGone(sighting(), i.opened), *known
+	})
 	in := driver.Instance{ID: id, Name: m.node.Name, Rank: m.node.Rank, Offer: m.offer, State: driver.InstanceTerminated, StateReason: "EC2 does not know it"}
-	switch {
-	case m.ended || !instanceForm.MatchString(id):
-	case m.launched.IsZero() && time.Since(i.opened) < listLag():
-		in.State, in.StateReason = driver.InstanceUnknown, "EC2 does not know it, or not yet"
-	case !m.launched.IsZero() && time.Since(m.launched) < visibleAfter:
-		in.State, in.StateReason = driver.InstancePending, "EC2 does not show it yet"
+	if !gone && instanceForm.MatchString(id) {
+		in.State, in.StateReason = m.sight.Missing(), "EC2 does not know it, or not yet"
 	}
 	return in
 }
@@ -75,11 +72,7 @@ func (i *instances) missing(id string) driver.Instance {
 // isGone reports whether a machine in this state is gone: EC2 did not know it when asked to end
 // it, and it is older than the list lag.
 func (i *instances) isGone(m machine, state driver.InstanceState) bool {
-	since := m.launched
-	if since.IsZero() {
-		since = i.opened // an earlier driver made it
-	}
-	return m.gone && cloud.IsOver(state) && time.Since(since) >= listLag()
+	return m.gone && cloud.IsOver(state) && !m.sight.IsNew(sighting(), i.opened)
 }
 
 // toInstance translates EC2's description of an instance.
@@ -87,8 +80,9 @@ func (i *instances) toInstance(ctx context.Context, in types.Instance) (driver.I
 	id, tags := sdk.ToString(in.InstanceId), tagList(in.Tags)
 	m := i.remembered(id)
 	state, why := stateOf(in)
+	i.remember(id, func(m *machine) { m.sight.Seen(state) })
 	switch {
-	case state == driver.InstancePreempted && m.ended:
+	case state == driver.InstancePreempted && m.sight.Accepted():
 		state = driver.InstanceTerminated // both are true, and the caller asked for this one
 	case i.isGone(m, state):
 		state, why = driver.InstanceTerminated, cloud.NothingToEnd(why)

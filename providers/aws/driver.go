@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// EC2 may deny that a machine exists until visibleAfter after it has made it.
-	visibleAfter = 2 * time.Minute
 	// A create may still take effect until lateEffect after its caller has given up.
 	lateEffect = time.Minute
 	// provisionTimeout covers the largest types, which take 5 to 10 minutes to boot.
@@ -24,6 +22,11 @@ const (
 
 // listLag bounds the time until EC2's lists have a new thing.
 func listLag() time.Duration { return 15 * second }
+
+// sighting has the times by which a [cloud.Sight] judges.
+func sighting() driver.Capabilities {
+	return driver.Capabilities{ListLag: listLag(), ProvisionTimeout: provisionTimeout}
+}
 
 // An awsDriver rents the machines of one pool. What its parts remember saves calls and adds
 // detail to what the tags hold. A driver that remembers nothing works, too.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/rest"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // instances are the machines that EC2 lists, with what this driver knows from launching or
@@ -29,12 +30,11 @@ type instances struct {
 
 // A machine is an instance that this driver has launched, or ended.
 type machine struct {
-	node     driver.NodeRequest //secretvet:ignore without its private key
-	offer    driver.Offer
-	diskGB   int       // the size of its disk; 0 if it is not known
-	launched time.Time // when it was made; zero if another driver has made it
-	ended    bool      // EC2 has accepted the call to end it
-	gone     bool      // EC2 did not know it when asked to end it
+	node   driver.NodeRequest //secretvet:ignore without its private key
+	offer  driver.Offer
+	diskGB int // the size of its disk; 0 if it is not known
+	sight  cloud.Sight
+	gone   bool // EC2 did not know it when asked to end it
 }
 
 func (i *instances) remember(id string, change func(*machine)) {

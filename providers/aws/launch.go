@@ -264,7 +264,7 @@ func (l *launcher) launched(m creation, id, zone string) driver.Instance {
 		}
 	}
 	l.instances.remember(id, func(known *machine) {
-		*known = machine{node: node, offer: offer, diskGB: int(m.diskGB), launched: time.Now()}
+		*known = machine{node: node, offer: offer, diskGB: int(m.diskGB), sight: cloud.MadeAt(time.Now())}
 	})
 	l.zones.pin(m.req.Pool.ID, zone)
 	return driver.Instance{ID: id, Name: node.Name, Rank: node.Rank, State: driver.InstancePending, Offer: offer}

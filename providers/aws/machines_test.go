@@ -9,6 +9,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
 )
 
@@ -49,7 +50,7 @@ func TestNotFoundRightAfterLaunch(t *testing.T) {
 		}
 	}
 	// After a while, an unknown instance is terminated.
-	d.instances.remember(ids[0], func(m *machine) { m.launched = time.Now().Add(-2 * visibleAfter) })
+	d.instances.remember(ids[0], func(m *machine) { m.sight = cloud.MadeAt(time.Now().Add(-provisionTimeout)) })
 	f.Do(func() { f.instances.Delete(nil, ids[0]) })
 	if in := cloudtest.Describe(t, d, ids[0]); in.State != driver.InstanceTerminated {
 		t.Errorf("%+v", in)

@@ -44,6 +44,10 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, "DescribeInstances") }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, "DescribeInstances") }
+
 func TestGolden(t *testing.T) {
 	standard.Golden(t, cloudtest.Written[Config]{File: "aws", Change: func(c *Config) {
 		c.ImportKeyPair, c.ClusterPlacement, c.ExcludeBurstable = true, true, true

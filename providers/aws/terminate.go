@@ -22,7 +22,10 @@ func (i *instances) terminate(ctx context.Context, ids []string) error {
 	for some := range slices.Chunk(valid(ids), perTermination) {
 		unknown, err := knownOf(some, func(known []string) error { return i.end(ctx, known) })
 		for _, id := range unknown {
-			i.remember(id, func(m *machine) { m.gone = true })
+			i.remember(id, func(m *machine) {
+				m.gone = true
+				m.sight.Ended(false)
+			})
 		}
 		if err != nil {
 			return err
@@ -49,7 +52,7 @@ func (i *instances) end(ctx context.Context, ids []string) error {
 		return err
 	}
 	for _, ended := range out.TerminatingInstances {
-		i.remember(sdk.ToString(ended.InstanceId), func(m *machine) { m.ended = true })
+		i.remember(sdk.ToString(ended.InstanceId), func(m *machine) { m.sight.Ended(true) })
 	}
 	return nil
 }

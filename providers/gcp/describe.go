@@ -30,10 +30,10 @@ type instances struct {
 // A node has the facts that the driver remembers of an instance.
 type node struct {
 	offer    driver.Offer
-	launched time.Time            // when it was launched; zero if another driver did that
+	launched time.Time            // when it was about to be launched; zero if another driver did that
+	sight    cloud.Sight          // made once the API has answered that
 	op       *computepb.Operation // the operation that makes it; nil once it is known to be done
-	seen     bool                 // the API has shown it
-	ended    bool                 // the API has accepted the call to delete it
+	refused  bool                 // that operation has failed: it was never made
 	gone     bool                 // the API did not know it when asked to delete it
 	hostKeys []string
 }
@@ -79,7 +79,7 @@ func (i *instances) one(ctx context.Context, id string) (driver.Instance, error)
 	}
 	t := tagIn(in)
 	known := i.note(id, func(n *node) {
-		n.seen, n.op = true, nil
+		n.op = nil
 		if o := t.offer(zone); t.Type != "" && (n.offer.ID != o.ID || n.offer.HourlyUSD != o.HourlyUSD) {
 			n.offer = o // the tag has less than an offer of this driver, but is certainly the machine's
 		}
@@ -89,11 +89,12 @@ func (i *instances) one(ctx context.Context, id string) (driver.Instance, error)
 		now.Offer = t.offer(zone)
 	}
 	now.State, now.StateReason = stateOf(in.GetStatus(), in.GetStatusMessage())
+	i.note(id, func(n *node) { n.sight.Seen(now.State) })
 	now.PrivateAddr, now.PublicAddr = addresses(in)
 	switch {
 	case now.State == driver.InstanceRunning:
 		return i.reachable(ctx, zone, now)
-	case now.State == driver.InstanceStopped && now.Offer.Spot && (known.gone || !known.ended):
+	case now.State == driver.InstanceStopped && now.Offer.Spot && (known.gone || !known.sight.Accepted()):
 		switch taken := i.preempted(ctx, zone, name); {
 		case taken != "" && known.gone:
 			now.State, now.StateReason = driver.InstanceTerminated, cloud.NothingToEnd(taken)
@@ -122,7 +123,7 @@ func (i *instances) missing(ctx context.Context, zone, name string) (driver.Inst
 	id := instanceID(zone, name)
 	known := i.note(id, func(*node) {})
 	gone := driver.Instance{ID: id, Name: name, Offer: known.offer, State: driver.InstanceTerminated, StateReason: "it no longer exists"}
-	if known.op != nil && !known.ended {
+	if known.op != nil && !known.sight.Accepted() {
 		op, err := i.api.poll(ctx, known.op)
 		switch {
 		case isGone(err): // a later call decides
@@ -135,19 +136,26 @@ func (i *instances) missing(ctx context.Context, zone, name string) (driver.Inst
 			gone.StateReason = failed(op).Error()
 			return gone, nil
 		default: // made after the first look, or gone since
-			i.note(id, func(n *node) { n.op, n.seen = nil, true })
+			i.note(id, func(n *node) { n.op = nil })
 			return i.one(ctx, id)
 		}
 	}
+	over := false
+	known = i.note(id, func(n *node) { over = n.refused || n.sight.IsGone(sighting(), n.launched) })
+	if over && (known.sight.Accepted() || known.gone || known.refused) {
+		return gone, nil
+	}
+	taken := ""
+	if known.offer.Spot {
+		taken = i.preempted(ctx, zone, name)
+	}
 	switch {
-	case known.ended:
-	case !known.seen && !known.launched.IsZero() && time.Since(known.launched) < createLag():
+	case taken != "" && known.gone:
+		gone.StateReason = cloud.NothingToEnd(taken)
+	case taken != "":
+		gone.State, gone.StateReason = driver.InstancePreempted, taken
+	case !over:
 		gone.State, gone.StateReason = driver.InstancePending, "the API does not know it yet"
-	case known.offer.Spot:
-		if taken := i.preempted(ctx, zone, name); taken != "" {
-			i.note(id, func(n *node) { n.seen = true }) // by Google, if not by this driver
-			gone.State, gone.StateReason = driver.InstancePreempted, taken
-		}
 	}
 	return gone, nil
 }
@@ -277,9 +285,8 @@ func (i *instances) terminate(ctx context.Context, ids []string) error {
 				errs[n] = fail("terminate", fmt.Errorf("%s: %w", id, err))
 				return nil
 			}
-			// An instance that was requested here and never seen may still appear.
 			i.note(id, func(known *node) {
-				known.ended = known.ended || err == nil || known.seen || known.launched.IsZero()
+				known.sight.Ended(err == nil)
 				known.gone = known.gone || err != nil
 			})
 			return nil

@@ -26,6 +26,11 @@ const (
 // createLag bounds the time until the API's answers have a new instance.
 func createLag() time.Duration { return 15 * second }
 
+// sighting has the times by which a [cloud.Sight] judges.
+func sighting() driver.Capabilities {
+	return driver.Capabilities{ListLag: createLag(), ProvisionTimeout: provisionTimeout}
+}
+
 // A gcpDriver rents the machines of one pool. What its parts remember saves calls and
 // distinguishes new machines from gone ones. A driver that remembers nothing works, too.
 type gcpDriver struct {

@@ -134,21 +134,21 @@ func (l *launcher) launchNode(ctx context.Context, o order, n driver.NodeRequest
 	case err != nil:
 		return driver.Instance{}, err
 	}
-	l.instances.note(in.ID, func(known *node) { known.op = op })
+	l.instances.note(in.ID, func(known *node) { known.op, known.sight = op, cloud.MadeAt(time.Now()) })
 	waiting, cancel := context.WithTimeout(ctx, stockTime())
 	defer cancel()
 	err = l.api.await(waiting, op)
 	_, refused := errors.AsType[*operationError](err)
 	switch {
 	case err == nil:
-		l.instances.note(in.ID, func(known *node) { known.op, known.seen = nil, true })
+		l.instances.note(in.ID, func(known *node) { known.op = nil })
 		return in, nil
 	case !refused:
 		return in, context.Cause(ctx) // the instance is being made; Describe reports the outcome
 	case exists(err):
 		return l.settle(ctx, o, in, err)
 	}
-	l.instances.note(in.ID, func(known *node) { known.op, known.ended = nil, true })
+	l.instances.note(in.ID, func(known *node) { known.op, known.refused = nil, true })
 	return driver.Instance{}, err
 }
 
@@ -165,7 +165,10 @@ func (l *launcher) adopt(o order, in driver.Instance, there *computepb.Instance,
 	if in.State == driver.InstanceRunning {
 		in.State = driver.InstancePending // Describe checks whether it can be reached
 	}
-	l.instances.note(in.ID, func(known *node) { known.offer, known.seen, known.op = in.Offer, true, nil })
+	l.instances.note(in.ID, func(known *node) {
+		known.offer, known.op = in.Offer, nil
+		known.sight.Seen(in.State)
+	})
 	return in, nil
 }
 

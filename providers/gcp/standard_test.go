@@ -45,6 +45,10 @@ func TestReadme(t *testing.T) {
 	standard.With(oneL4, withAccount).Readme(t)
 }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opGet, opAll) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opGet, opAll) }
+
 func TestGolden(t *testing.T) {
 	standard.With(oneL4, inTestZone).Golden(t, cloudtest.Written[Config]{File: "gcp", Query: oneL4.Query()})
 }

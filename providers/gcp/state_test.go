@@ -113,7 +113,10 @@ func TestPreemption(t *testing.T) {
 		t.Errorf("an instance that is being preempted: %+v", s)
 	}
 	f.Do(func() { f.end(nil, deleted) })
-	if s := cloudtest.Describe(t, d, deleted); s.State != driver.InstanceTerminated {
+	if s := cloudtest.Describe(t, d, deleted); s.State != driver.InstancePending {
+		t.Errorf("an instance that was made, and that no answer has shown: %+v", s)
+	}
+	if s := cloudtest.Describe(t, another, deleted); s.State != driver.InstanceTerminated {
 		t.Errorf("a deleted instance: %+v", s)
 	}
 	f.Inject(fakecloud.Fault{Op: opZoneOps, Answer: fakecloud.GoogleError(403, "forbidden", "no"), Times: -1})
@@ -192,8 +195,12 @@ func TestMadeWhileItWasLookedFor(t *testing.T) {
 		t.Errorf("it was not there when its operation was not done: %+v", s)
 	}
 	f.Do(func() { f.end(nil, in.ID) })
-	if s := cloudtest.Describe(t, d, in.ID); s.State != driver.InstanceTerminated {
-		t.Errorf("a deleted instance: %+v", s)
+	for until := time.Now().Add(time.Minute); ; time.Sleep(createLag() / 10) {
+		if s := cloudtest.Describe(t, d, in.ID); s.State == driver.InstanceTerminated {
+			break
+		} else if time.Now().After(until) {
+			t.Fatalf("a deleted instance: %+v", s)
+		}
 	}
 }
 

@@ -43,6 +43,10 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opMachine, opMachines) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opMachine, opMachines) }
+
 func TestGolden(t *testing.T) {
 	standard.With(h100, func(c *Config) { c.Regions = []string{"CANADA-1"} }).Golden(t, cloudtest.Written[Config]{File: "hyperstack", Query: h100.Query()})
 }

@@ -86,7 +86,7 @@ func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 		api.close()
 		return nil, fail(err)
 	}
-	p := &provider{cfg: c, api: api, account: cloud.KeyAccount(key)}
+	p := &provider{cfg: c, api: api, account: cloud.KeyAccount(key), made: map[string]instance{}}
 	p.Keys = cloud.Keys{List: api.keys, Add: api.addKey, Delete: api.deleteKey, Gone: isGone}
 	return cloud.New(providerName, p, cloud.Options{AtOnce: cmp.Or(c.ThreadPoolSize, 8), SpotVanishes: true}), nil
 }

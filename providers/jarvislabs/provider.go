@@ -2,7 +2,9 @@ package jarvislabs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +37,8 @@ type provider struct {
 	account string
 
 	mu       sync.Mutex
-	currency string // of the account; empty means not known yet
+	currency string              // of the account; empty means not known yet
+	made     map[string]instance // what is known of the machines that this driver has made, by ID
 }
 
 // Capabilities describes what Jarvis Labs can do. The times are estimates, not measured.
@@ -75,10 +78,16 @@ func (p *provider) Create(ctx context.Context, order cloud.Order) (string, error
 	if err != nil {
 		return "", err
 	}
-	return p.api.create(ctx, p.cfg.Template, createInstance{
+	id, err := p.api.create(ctx, p.cfg.Template, createInstance{
 		GPU: at.gpu, GPUs: at.count, Storage: p.cfg.storage(order.Spec, r), Region: at.region, Name: order.Tag.LongName(maxName), Spot: at.spot,
 		Duration: "hour", DiskType: "ssd",
 	})
+	if id != "" {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.made[id] = instance{MachineID: word(id), Region: word(at.region), GPU: word(at.gpu), Framework: word(p.cfg.Template)}
+	}
+	return id, err
 }
 
 // Balance returns the money of the wallet. It is taken to be in the currency of the account's prices, and unknown if that
@@ -197,6 +206,9 @@ func (p *provider) describe(ctx context.Context, in instance) cloud.Machine {
 // long as the machine shows no sign of it.
 func (p *provider) End(ctx context.Context, id string) error {
 	in, err := p.instance(ctx, id)
+	if isMissing(err) {
+		return p.endUnseen(ctx, id, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -222,4 +234,47 @@ func (p *provider) End(ctx context.Context, id string) error {
 		}
 	}
 	return failed
+}
+
+// endUnseen destroys a machine that the API does not show, which may be too new for that: at the region, and by the path,
+// that it was made at, or if another program has made it, at each of them. If none of them has it, the error is missing.
+func (p *provider) endUnseen(ctx context.Context, id string, missing error) error {
+	if _, err := strconv.ParseUint(id, 10, 63); err != nil {
+		return missing // no machine can have it
+	}
+	p.mu.Lock()
+	in, known := p.made[id]
+	p.mu.Unlock()
+	candidates := []instance{in}
+	if !known {
+		candidates = p.everywhere(id)
+	}
+	var errs []error
+	for _, in := range candidates {
+		err := p.api.destroy(ctx, in)
+		if err == nil {
+			return nil
+		}
+		e, answered := cloud.Answered(err)
+		if notHere := !known && answered && e.Status == http.StatusNotFound; !notHere && !isGone(err) {
+			errs = append(errs, err)
+		}
+	}
+	if errs != nil {
+		return errors.Join(errs...)
+	}
+	return missing
+}
+
+// everywhere returns a machine as it would be in each region, of each kind.
+func (p *provider) everywhere(id string) (all []instance) {
+	for _, r := range p.api.regions {
+		in := instance{MachineID: word(id), Region: word(r.internal)}
+		vm := in
+		vm.Framework = vmTemplate
+		cpu := vm
+		cpu.GPU = "cpu"
+		all = append(all, in, vm, cpu)
+	}
+	return all
 }

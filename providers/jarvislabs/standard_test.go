@@ -40,6 +40,10 @@ func TestOddRows(t *testing.T) {
 	c.OddRows(t)
 }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opList, opShow) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opList, opShow) }
+
 func TestGolden(t *testing.T) {
 	standard.With(l4, ownClient).Golden(t, cloudtest.Written[Config]{File: "jarvislabs", Query: l4.Query()})
 }

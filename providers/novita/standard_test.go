@@ -34,6 +34,10 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opInstance, opList) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opInstance, opList) }
+
 func TestGolden(t *testing.T) { standard.Golden(t, cloudtest.Written[Config]{File: "novita"}) }
 
 func TestGuardian(t *testing.T) { standard.Guardian(t) }

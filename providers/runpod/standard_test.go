@@ -50,6 +50,10 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opPods, opPod) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opPods, opPod) }
+
 func TestGolden(t *testing.T) {
 	t.Setenv("HOME", t.TempDir()) // where runpodctl would have left a key
 	standard.Golden(t,

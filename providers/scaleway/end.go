@@ -71,6 +71,8 @@ func (e *ending) run(ctx context.Context) error {
 		switch {
 		case err != nil && looks > 0 && isGone(err):
 			return nil
+		case isGone(err):
+			return e.askUnseen(ctx)
 		case err != nil && looks > 0 && ctx.Err() != nil:
 			return e.late(ctx, s)
 		case err != nil:
@@ -91,6 +93,16 @@ func (e *ending) run(ctx context.Context) error {
 			return e.late(ctx, s)
 		}
 	}
+}
+
+// askUnseen asks for the end of a server that the API does not show, which may be too new for that, in the ways of a server
+// in any state.
+func (e *ending) askUnseen(ctx context.Context) error {
+	_, err := e.api.client.act(ctx, e.zone, e.uuid, terminate, rest.Idempotent)
+	if _, refused := cloud.Answered(err); refused && !isBusy(err) { // it may be only for running servers
+		return e.api.client.deleteServer(ctx, e.zone, e.uuid)
+	}
+	return err
 }
 
 // late returns the error of a server that still exists at the timeout.

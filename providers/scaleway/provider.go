@@ -128,14 +128,14 @@ func userTags(tags map[string]string) ([]string, error) {
 }
 
 // Start marks the server's volume, writes the data that the server reads at boot, and starts
-// it. Only here a zone reports that it is out of stock.
+// it. It waits for a server that the API does not show yet, as long as it would for its boot. Only here a zone reports that it is out of stock.
 func (a *api) Start(ctx context.Context, id string, o cloud.Order) error {
 	zone, uuid, err := split(id)
 	if err != nil {
 		return err
 	}
 	s, err := a.client.server(ctx, zone, uuid)
-	for until := time.Now().Add(a.Capabilities().ListLag); isGone(err) && time.Now().Before(until) && retry.Sleep(ctx, cloud.Second); {
+	for until := time.Now().Add(driver.DefaultProvisionTimeout); isGone(err) && time.Now().Before(until) && retry.Sleep(ctx, cloud.Second); {
 		s, err = a.client.server(ctx, zone, uuid)
 	}
 	if err != nil {

@@ -41,6 +41,8 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opServers, opServer) }
+
 func TestGolden(t *testing.T) {
 	standard.Golden(t, cloudtest.Written[Config]{File: "scaleway", Query: driver.Query{Accelerator: accelerators.H100()}})
 }

@@ -38,6 +38,10 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opList, opShow) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opList, opShow) }
+
 func TestGolden(t *testing.T) {
 	c := standard
 	c.Start = of(row{"cluster_id": 42})

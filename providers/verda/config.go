@@ -85,7 +85,7 @@ func (c Config) open(ctx context.Context) (*verdaDriver, error) {
 		client.Close()
 		return nil, err
 	}
-	v := &verda{client: client, cfg: c, images: map[string][]string{}, keyIDs: map[string]string{}, ended: map[string]bool{}}
+	v := &verda{client: client, cfg: c, images: map[string][]string{}, keyIDs: map[string]string{}, ended: map[string]bool{}, disks: map[string]string{}}
 	return &verdaDriver{Driver: cloud.New(providerName, v, cloud.Options{}), api: v}, nil
 }
 

@@ -38,6 +38,7 @@ type verda struct {
 	images    map[string][]string // by type of machine
 	keyIDs    map[string]string   // by pool and key
 	ended     map[string]bool     // machines that this driver has deleted
+	disks     map[string]string   // names of the system volumes of machines that this driver has made
 	countries map[string]string   // of locations, by their codes
 }
 
@@ -168,6 +169,11 @@ func (v *verda) Create(ctx context.Context, o cloud.Order) (id string, err error
 			break
 		}
 	}
+	if id != "" {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.disks[id] = in.OSVolume.Name
+	}
 	return id, err
 }
 
@@ -250,10 +256,14 @@ func ownerOf(in instance) pooltag.Tag {
 	return t
 }
 
-// End deletes a machine and its system volume. Volumes that a user attached are detached, not
-// deleted.
+// End deletes a machine and its system volume. Volumes that a user attached are detached, not deleted. A machine that the
+// API does not show may be too new for that, and is deleted by its ID alone.
 func (v *verda) End(ctx context.Context, id string) error {
 	in, err := v.client.instance(ctx, id)
+	hidden := isGone(err)
+	if hidden {
+		in.OSVolumeID, err = v.diskOf(ctx, id)
+	}
 	if err != nil {
 		return err
 	}
@@ -264,7 +274,7 @@ func (v *verda) End(ctx context.Context, id string) error {
 			gone, missing, err = true, err, nil
 		}
 	}
-	if gone && in.OSVolumeID != "" { // the volume may have outlived its machine
+	if (gone || hidden) && err == nil && in.OSVolumeID != "" { // the volume may have outlived its machine
 		if err = v.client.deleteVolume(ctx, in.OSVolumeID); isGone(err) {
 			err = nil
 		}
@@ -276,6 +286,24 @@ func (v *verda) End(ctx context.Context, id string) error {
 	defer v.mu.Unlock()
 	v.ended[id] = true
 	return missing
+}
+
+// diskOf returns the ID of the system volume of a machine that this driver has made and the API does not show, or "" if
+// there is none, or another program has made the machine: its Release finds the volume by its tags.
+func (v *verda) diskOf(ctx context.Context, id string) (string, error) {
+	v.mu.Lock()
+	name := v.disks[id]
+	v.mu.Unlock()
+	if name == "" {
+		return "", nil
+	}
+	all, err := v.client.volumes(ctx)
+	for _, vol := range all {
+		if vol.Name == name && !vol.Deleted {
+			return vol.ID, err
+		}
+	}
+	return "", nil // that must not keep the machine alive
 }
 
 // delete deletes a machine and names its system volume, which otherwise stays and is billed. A

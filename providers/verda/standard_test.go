@@ -42,6 +42,10 @@ func TestReadme(t *testing.T) { standard.Readme(t) }
 
 func TestOddRows(t *testing.T) { standard.OddRows(t) }
 
+func TestUnseen(t *testing.T) { standard.Unseen(t, opList, opGet) }
+
+func TestUnseenPool(t *testing.T) { standard.UnseenPool(t, opList, opGet) }
+
 func TestGolden(t *testing.T) {
 	standard.Golden(t, cloudtest.Written[Config]{File: "verda", Query: h100.Query()})
 }

@@ -31,14 +31,14 @@ func (d *Driver) Describe(ctx context.Context, ids ...string) ([]driver.Instance
 	g.SetLimit(d.opts.AtOnce)
 	for i, id := range ids {
 		if m, ok := listed[id]; ok {
-			instances[i] = d.instance(m)
+			instances[i] = d.shown(m)
 			continue
 		}
 		g.Go(func() error {
 			m, err := d.api.Machine(ctx, id)
 			switch {
 			case err == nil:
-				instances[i] = d.instance(m)
+				instances[i] = d.shown(m)
 			case d.isGone(err):
 				instances[i] = d.missing(id)
 			default:
@@ -107,39 +107,35 @@ func (d *Driver) instance(m Machine) driver.Instance {
 
 func (d *Driver) injects() bool { return d.api.Capabilities().HostKeys == driver.HostKeyInjected }
 
-// missing describes a machine that the cloud does not know: terminated, unless it may be too
-// new for the cloud's answers.
+// shown is instance for a machine that the cloud has just shown.
+func (d *Driver) shown(m Machine) driver.Instance {
+	in := d.instance(m)
+	d.know(m.ID, func(known *made) { known.sight.Seen(in.State) })
+	return in
+}
+
+// missing describes a machine that the cloud does not know: terminated, unless it may still come. See [Sight].
 func (d *Driver) missing(id string) driver.Instance {
-	d.mu.Lock()
-	known, mine := d.made[id]
-	d.mu.Unlock()
+	gone, known := false, made{}
+	d.know(id, func(m *made) {
+		gone, known = m.sight.IsGone(d.api.Capabilities(), d.opened), *m
+	})
 	in := driver.Instance{
 		ID: id, Name: known.node.Name, Rank: known.node.Rank, Offer: known.offer,
 		State: driver.InstanceTerminated, StateReason: "the cloud does not know it",
 	}
 	in.Offer.Provider = d.provider
-	if mine && known.ended || !d.isNew(known) {
-		if d.opts.SpotVanishes && known.offer.Spot && !known.asked {
-			in.State, in.StateReason = driver.InstancePreempted, "it has vanished, as preempted spot machines do here"
-		}
-		return in
-	}
-	in.State, in.StateReason = driver.InstanceUnknown, "the cloud does not know it, or not yet"
-	if !known.created.IsZero() {
-		in.State = driver.InstancePending
+	switch {
+	case !gone:
+		in.State, in.StateReason = known.sight.Missing(), "the cloud does not know it, or not yet"
+	case d.opts.SpotVanishes && known.offer.Spot && !known.asked:
+		in.State, in.StateReason = driver.InstancePreempted, "it has vanished, as preempted spot machines do here"
 	}
 	return in
 }
 
-// isNew reports whether a machine may be too new for the cloud's answers: made just now, by
-// this driver or by a program that has just died.
-func (d *Driver) isNew(known made) bool {
-	since := d.opened
-	if !known.created.IsZero() {
-		since = known.created
-	}
-	return time.Since(since) < d.api.Capabilities().ListLag
-}
+// isNew reports whether a machine may be too new for the cloud's answers.
+func (d *Driver) isNew(known made) bool { return known.sight.IsNew(d.api.Capabilities(), d.opened) }
 
 // IsOver reports whether a machine in this state cannot come back. If the cloud answers a call
 // to end such a machine with "no such machine", it is gone, though lists may show it for a

@@ -93,6 +93,7 @@ func TestWhatIsNotKnown(t *testing.T) {
 		api := &memory{machines: map[string]Machine{}, lag: tt.lag}
 		d := New("test", api, Options{SpotVanishes: tt.vanishes})
 		id := launched(t, d, driver.Offer{InstanceType: "l40", Spot: tt.spot})
+		described(t, d, id)
 		if tt.end {
 			if err := d.Terminate(t.Context(), id); err != nil {
 				t.Error(err)

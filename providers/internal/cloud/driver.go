@@ -37,12 +37,11 @@ type Driver struct {
 
 // made has the facts that the driver remembers of a machine that it has launched or ended.
 type made struct {
-	node    driver.NodeRequest //secretvet:ignore without the private host key
-	offer   driver.Offer
-	created time.Time // when it was made
-	asked   bool      // the driver has asked the cloud to end it
-	ended   bool      // the cloud has accepted that
-	absent  bool      // the cloud did not know it then
+	node   driver.NodeRequest //secretvet:ignore without the private host key
+	offer  driver.Offer
+	sight  Sight
+	asked  bool // the driver has asked the cloud to end it
+	absent bool // the cloud did not know it then
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -121,6 +120,9 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]driver.Resource, er
 	resources := []driver.Resource{}
 	for _, m := range machines {
 		in := d.instance(m)
+		if poolID != "" && m.Tag.Pool == poolID {
+			d.know(m.ID, func(known *made) { known.sight.Seen(in.State) })
+		}
 		if m.Tag.Pool == "" || poolID != "" && m.Tag.Pool != poolID || in.State == driver.InstanceTerminated {
 			continue
 		}
@@ -141,8 +143,9 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]driver.Resource, er
 	return resources, nil
 }
 
-// Terminate ends the machines.
+// Terminate ends the machines, whatever the cloud shows of them.
 func (d *Driver) Terminate(ctx context.Context, ids ...string) error {
+	d.lookFirst(ctx, ids)
 	for _, id := range ids {
 		d.know(id, func(m *made) { m.asked = true })
 	}
@@ -150,15 +153,37 @@ func (d *Driver) Terminate(ctx context.Context, ids ...string) error {
 	for i, err := range d.endAll(ctx, ids) {
 		switch id := ids[i]; {
 		case err == nil:
-			d.know(id, func(m *made) { m.ended = true })
+			d.know(id, func(m *made) { m.sight.Ended(true) })
 		case errors.Is(err, ErrUnproven):
 		case d.isGone(err): // it may be too new: Describe decides that it is gone
-			d.know(id, func(m *made) { m.absent = true })
+			d.know(id, func(m *made) {
+				m.absent = true
+				m.sight.Ended(false)
+			})
 		default:
 			errs = append(errs, d.fail("terminate", about(id, err)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lookFirst looks at machines that no answer of the cloud has shown yet: one that was shown before its end is known to be
+// gone once it is absent.
+func (d *Driver) lookFirst(ctx context.Context, ids []string) {
+	var g errgroup.Group
+	g.SetLimit(d.opts.AtOnce)
+	for _, id := range ids {
+		if known := d.known(id); known.asked || known.sight.IsSeen() {
+			continue
+		}
+		g.Go(func() error {
+			if m, err := d.api.Machine(ctx, id); err == nil {
+				d.shown(m)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // a failed look shows nothing
 }
 
 func (d *Driver) endAll(ctx context.Context, ids []string) []error {

@@ -166,11 +166,15 @@ func TestTooNewIsNotGone(t *testing.T) {
 			t.Errorf("ended: %+v", in)
 		}
 		time.Sleep(time.Until(opened.Add(lag + 50*time.Millisecond)))
-		m.hidden = 2
-		for _, id := range []string{got[0].ID, "theirs"} {
-			if in := cloudtest.Describe(t, d, id); in.State != driver.InstanceTerminated {
+		m.hidden = 3
+		for id, want := range map[string]driver.InstanceState{got[0].ID: driver.InstancePending, "theirs": driver.InstanceTerminated} {
+			if in := cloudtest.Describe(t, d, id); in.State != want {
 				t.Errorf("after the lag: %+v", in)
 			}
+		}
+		time.Sleep(driver.DefaultProvisionTimeout)
+		if in := cloudtest.Describe(t, d, got[0].ID); in.State != driver.InstanceTerminated {
+			t.Errorf("never shown: %+v", in)
 		}
 	})
 }

@@ -51,13 +51,17 @@ func (d *Driver) launch(ctx context.Context, req driver.Launch, n driver.NodeReq
 	if id == "" && err == nil {
 		err = errors.New("the cloud's answer names no machine")
 	}
-	if id == "" && isOpen(d.fail("launch", err)) {
+	settles := id == "" && isOpen(d.fail("launch", err))
+	if settles {
 		id, err = d.settle(ctx, req.Pool, n.Name, err)
 	}
 	if id == "" {
 		return driver.Instance{}, err
 	}
 	d.launched(id, n, req.Offer)
+	if settles { // a list has shown it
+		d.know(id, func(m *made) { m.sight.Seen(driver.InstancePending) })
+	}
 	in := driver.Instance{ID: id, Name: n.Name, Rank: n.Rank, State: driver.InstancePending, Offer: req.Offer}
 	if starter, ok := d.api.(Starter); ok && err == nil {
 		if err = starter.Start(ctx, id, order); err != nil {
@@ -87,7 +91,7 @@ func orderOf(req driver.Launch, n driver.NodeRequest, now time.Time) Order {
 // launched records the machine of a node.
 func (d *Driver) launched(id string, n driver.NodeRequest, offer driver.Offer) {
 	n.HostKey.Private = ""
-	d.know(id, func(m *made) { *m = made{node: n, offer: offer, created: time.Now()} })
+	d.know(id, func(m *made) { *m = made{node: n, offer: offer, sight: MadeAt(time.Now())} })
 }
 
 // launchTogether rents the machines of all nodes by one call.
@@ -119,7 +123,7 @@ func (d *Driver) undo(ctx context.Context, id string) error {
 		if err := d.Terminate(ctx, id); err != nil {
 			return err
 		}
-		if !d.known(id).ended {
+		if known := d.known(id); !known.sight.Accepted() {
 			return errors.New("the cloud does not know it, or not yet")
 		}
 		now, err := d.Describe(ctx, id)
