@@ -65,6 +65,9 @@ func Failed(cause Cause, err error) *Failure {
 	return &Failure{Cause: cause, ExitCode: -1, Err: err}
 }
 
+// ErrLapsed is the error of an attempt that was cut off on a node that heard no client for its lease.
+var ErrLapsed = &driver.Error{Op: "task", Kind: driver.ErrNodeLost, Err: errors.New("the node was not renewed for its lease, for example since this computer slept, and ended what ran there")}
+
 // errOutputCut is wrapped by the error of a command that ran while the node's disk was full.
 var errOutputCut = errors.New("some of its output may be missing")
 
@@ -134,6 +137,8 @@ func judgeExit(n Node, a *Attempt, exit supervisor.Exit) *Failure {
 		f.Cause, f.Err = Timeout, fmt.Errorf("ran longer than %v", a.Timeout)
 	case supervisor.Cancelled:
 		f.Cause = Cancelled
+	case supervisor.Lapsed:
+		return Failed(NodeLost, ErrLapsed)
 	default:
 		f.Cause, f.Err = Signal, errors.New("the task was killed, and so was what watched it on the node")
 	}

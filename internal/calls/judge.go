@@ -101,6 +101,9 @@ func (h *Host) judgeLost(c *Call, p *process) *attempt.Failure {
 	if p.exitErr != nil && h.node.IsOver() {
 		return attempt.Failed(attempt.NodeLost, h.node.Err())
 	}
+	if p.exitErr == nil && p.exit.Cause == supervisor.Lapsed {
+		return attempt.Failed(attempt.NodeLost, attempt.ErrLapsed)
+	}
 	f := attempt.Failed(attempt.WorkerLost, errors.New(p.describeExit()))
 	if p.exit.Cause == supervisor.OutOfMemory {
 		f.Cause = attempt.OutOfMemory

@@ -57,8 +57,11 @@ func (n *Node) takeOver(ctx context.Context, inst driver.Instance) error {
 	if cfg.SelfDestruct == "" && caps.Adopts && !caps.KeepCache {
 		cfg.SelfDestruct = dropCacheAtLapse
 	}
-	if caps.Adopts {
+	switch {
+	case caps.Adopts:
 		cfg.SelfDestruct = n.removeKeysAtLapse(cfg.SelfDestruct)
+	case cfg.SelfDestruct == "":
+		cfg.SelfDestruct = supervisor.Keep
 	}
 	if !n.settings.Expires.IsZero() {
 		cfg.TTL = max(time.Until(n.settings.Expires), time.Second)

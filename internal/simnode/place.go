@@ -161,7 +161,11 @@ type lease struct {
 	beat                 string    // the last
 	selfDestruct         string
 	timer                *time.Timer
+	lapsed               bool // what ran was ended, and what has ended is kept, until a client is heard
 }
+
+// keep is the text of a machine that cannot end itself: supervisor.Keep.
+const keep = "keep"
 
 // arm starts the watcher, unless it runs. p.mu is held.
 func (p *place) arm(interval, lease, ttl, selfDestruct string) {
@@ -216,7 +220,8 @@ func (p *place) hear(beat string) {
 // renew makes the lease count from now. p.mu is held.
 func (p *place) renew() {
 	p.lease.heard = time.Now()
-	if t := p.lease.timer; t != nil && t.Stop() {
+	if t := p.lease.timer; t != nil && (t.Stop() || p.lease.lapsed) {
+		p.lease.lapsed = false
 		t.Reset(p.lapses())
 	}
 }
@@ -227,10 +232,31 @@ func (l *lease) stop() {
 	}
 }
 
+// cutOff is gt_cut: it ends what runs, and keeps what has ended, until a client is heard or the TTL is over. p.mu is held.
+func (p *place) cutOff() {
+	l := &p.lease
+	l.lapsed = true
+	if l.ttl > 0 {
+		l.timer.Reset(time.Until(l.armed.Add(l.ttl)))
+	}
+	if s := p.session; s != nil {
+		p.depose(s)
+	}
+	for _, t := range p.live {
+		t.lapsed = true
+		t.end(endGrace)
+	}
+}
+
 // lapse ends the place by its lease or TTL.
 func (p *place) lapse() {
 	p.mu.Lock()
 	if p.gone {
+		p.mu.Unlock()
+		return
+	}
+	if l := &p.lease; l.selfDestruct == keep && (l.ttl == 0 || time.Since(l.armed) < l.ttl) {
+		p.cutOff()
 		p.mu.Unlock()
 		return
 	}
@@ -240,7 +266,7 @@ func (p *place) lapse() {
 	}
 	p.mu.Unlock()
 	p.endAll()
-	if p.lease.selfDestruct == "" {
+	if p.lease.selfDestruct == "" || p.lease.selfDestruct == keep {
 		p.node.forget(p)
 	}
 	if p.node.cfg.Lapsed != nil {

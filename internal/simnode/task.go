@@ -29,6 +29,7 @@ type task struct {
 	file         [2]bool // the client has to ask for the stream
 	reported     bool    // the client knows that it runs
 	cancelled    bool
+	lapsed       bool
 	late         bool
 	over         bool
 	env          []string
@@ -228,6 +229,9 @@ func (t *task) finish(code int) {
 			sig = "RT" + strconv.Itoa(-code)
 		}
 		code = 128 - code
+	}
+	if t.lapsed {
+		cause = "lapsed"
 	}
 	if t.cancelled {
 		cause = "cancelled"

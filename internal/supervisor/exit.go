@@ -25,11 +25,13 @@ const (
 	Cancelled
 	// Vanished means that the process that waited for it on the node was killed: nothing is known of its end.
 	Vanished
+	// Lapsed means that the node ended it, or did not start it, since no client had been heard for the lease: see [Keep].
+	Lapsed
 )
 
 // String returns the cause in lower case: "timed out".
 func (c Cause) String() string {
-	names := [...]string{"exited", "signaled", "out of memory", "timed out", "cancelled", "vanished"}
+	names := [...]string{"exited", "signaled", "out of memory", "timed out", "cancelled", "vanished", "lapsed"}
 	if c < 0 || int(c) >= len(names) {
 		return "unknown"
 	}
@@ -145,6 +147,8 @@ func parseDone(s, dir string) (x outcome, err error) {
 		x.Cause = Cancelled
 	case "vanished": // the runner was killed
 		x.Cause, x.Code = Vanished, -1
+	case "lapsed": // the lease was over
+		x.Cause, x.Code = Lapsed, -1
 	case "never": // cancelled before it was started
 		x.Cause, x.Code = Cancelled, -1
 	case "nodir":

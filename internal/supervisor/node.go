@@ -62,7 +62,7 @@ type Config struct {
 	// Renewed, if it is set, is called after every tenth renewal of the lease over a connection.
 	Renewed func()
 	// SelfDestruct is shell text by which the node ends itself when its lease or TTL has run out. The pool's folder is
-	// then removed only if the text is empty or sets the variable GPUTRAIN_REMOVE.
+	// then removed only if the text is empty or sets the variable GPUTRAIN_REMOVE. See also [Keep].
 	SelfDestruct string
 	// Root is the pool's folder. Empty means one that the node chooses: below the home folder, or below TMPDIR (or
 	// /tmp) if the home folder is not writable, under a name that no other user of the node has made.
@@ -111,6 +111,11 @@ type Node struct {
 	closing sync.Mutex
 	closed  bool
 }
+
+// Keep is the SelfDestruct of a machine that was rented, and cannot end itself: it is there, and billed, until a client
+// ends it. When its lease is over it ends what runs, which is [Lapsed], and keeps what has ended until a client asks for
+// that: a client that slept has the node back. It ends everything once its TTL is over, or if text is left by AtEnd.
+const Keep = "keep"
 
 // AtEnd leaves shell text on the node that is run once the node has ended its tasks: by Close, by the lease, or by a
 // later program. It runs in t/ of the pool's folder, has a minute, and must end with success: otherwise Close fails, and

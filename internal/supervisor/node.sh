@@ -188,6 +188,26 @@ gt_endall() {
 	gt_strays "$1"
 } 2>/dev/null </dev/null
 
+# gt_cut ends what runs on a node whose lease has lapsed, and keeps what has ended until a client is told, or the machine
+# is gone: its tasks are "lapsed". A client that comes again has the node back.
+gt_cut() {
+	gt_depose 0
+	if [ -e runner ]; then
+		gt_p= gt_q=
+		read -r gt_p gt_q gt_l <runner
+		! gt_alive "$gt_p" "$gt_q" || kill -s USR1 "$gt_p"
+	fi
+	for gt_f in *.start; do
+		[ ! -e "${gt_f%.start}.status" ] || continue
+		gt_p= gt_w=
+		{ read -r gt_w gt_l && read -r gt_p; } <"$gt_f"
+		gt_waits "$gt_w" "${gt_f%.start}" || continue
+		: >"${gt_f%.start}.lapsed"
+		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
+	done
+	wait
+} 2>/dev/null </dev/null
+
 # gt_last NODE runs the text that the client has left for the end, end.sh, and kills it after a minute, with what it has
 # started: by its process group, if this shell makes one without a terminal, and by its mark, which gt_strays looks for.
 # Text that has succeeded is removed: end.log, beside it, has what it printed.
@@ -485,12 +505,20 @@ gt_arm() {
 	echo "$gt_p $gt_st ;" >watch
 }
 
+# With the text "keep" as SELFDESTRUCT the machine can neither end itself nor is it anyone's: at the end of its lease it
+# only ends what runs. It ends everything at the end of its TTL, and if text is left for the end, which removes what a
+# folder does not hold.
 gt_watch() {
 	set +m
 	trap '' HUP INT QUIT PIPE
-	gt_age=0 gt_last= gt_was=0 gt_beats=0
+	gt_age=0 gt_last= gt_was=0 gt_beats=0 gt_lapsed=0
 	read -r gt_up gt_l <up
-	while [ "$gt_age" -lt "$gt_lease" ] && { [ "$gt_ttl" = 0 ] || [ "$gt_up" -lt "$gt_ttl" ]; }; do
+	while [ "$gt_ttl" = 0 ] || [ "$gt_up" -lt "$gt_ttl" ]; do
+		if [ "$gt_age" -ge "$gt_lease" ]; then
+			[ "$1" = keep ] && [ ! -s end.sh ] || break
+			[ "$gt_lapsed" = 1 ] || gt_cut
+			gt_lapsed=1
+		fi
 		sleep "$gt_interval"
 		[ -e "$gt_root/t" ] && [ ! -e "$gt_root/disarmed" ] || exit 0
 		gt_up=$((gt_up + gt_interval))
@@ -498,7 +526,9 @@ gt_watch() {
 		gt_l=
 		read -r gt_l <lease
 		if [ "$gt_l" != "$gt_last" ]; then
-			gt_last=$gt_l gt_age=0
+			gt_last=$gt_l gt_age=0 gt_lapsed=0
+		elif [ "$gt_lapsed" = 1 ]; then
+			:
 		elif gt_held; then
 			gt_age=0 gt_was=1
 			gt_renew
@@ -510,8 +540,8 @@ gt_watch() {
 	done
 	: >../disarmed
 	gt_lapse
-	if [ -n "$1" ]; then eval "$1"; fi
-	if [ -z "$1" ] || [ -n "${GPUTRAIN_REMOVE-}" ]; then
+	if [ -n "$1" ] && [ "$1" != keep ]; then eval "$1"; fi
+	if [ -z "$1" ] || [ "$1" = keep ] || [ -n "${GPUTRAIN_REMOVE-}" ]; then
 		cd /
 		gt_remove "$gt_root"
 	fi

@@ -14,7 +14,7 @@ my %feeding;             # tasks by the pid of what types their stdin
 my @blocked;             # tasks for which there was no process or descriptor
 my $most;                # how many run at once at most
 my $client;
-my ($in, $out, $bits, $quit) = ('', '', '', 0);
+my ($in, $out, $bits, $quit, $lapsed) = ('', '', '', 0, 0);
 my ($journal, $uptime, $oomfile, $ooms, $oomtime, $oomseen) = (undef, undef, undef, 0, -1, -1);
 
 my $short = 4096;   # bytes of a stream that are kept in memory
@@ -104,6 +104,7 @@ sub loop {
 		last;
 	}
 	lay() if $quit;
+	lapse() if $lapsed;
 	flush() if length $out;
 }
 
@@ -291,7 +292,7 @@ sub feed {
 	my $p = fork;
 	return 0 unless defined $p;
 	if (!$p) {
-		$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
+		$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM USR1);
 		open(STDIN, '<', $t->{stdin}) && open(STDOUT, '>&', $master) && exec 'perl', '-e', $feeder;
 		exit 1;
 	}
@@ -314,8 +315,8 @@ sub session {
 sub command {
 	my ($t, $out, $err, @unused) = @_;
 	setpgrp 0, 0 unless $t->{tty};
-	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
-	exit 143 if $quit; # it was meant for the task
+	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM USR1);
+	exit 143 if $quit || $lapsed; # it was meant for the task
 	close $_ for @unused;
 	# Of a session's leader, the terminal that is opened first is its controlling one.
 	my $types = $t->{tty} && $t->{stdin} ne '/dev/null';
@@ -480,6 +481,7 @@ sub settle {
 	else {
 		my $cause = $t->{sig} eq '-' ? 'exit' : 'signal';
 		$cause = 'oom' if $t->{oom};
+		$cause = 'lapsed' if $t->{lapsed};
 		$cause = 'cancelled' if $t->{cancel};
 		$cause = 'timedout' if $t->{late};
 		finish($t, $t->{code}, $t->{sig}, $cause);
@@ -581,7 +583,7 @@ sub release {
 	return unless @full;
 	my $p = fork;
 	return if !defined $p || $p;
-	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM);
+	$SIG{$_} = 'DEFAULT' for qw(HUP INT QUIT PIPE CHLD TERM USR1);
 	chdir '../s' and exec 'sh', '-c', 'rm -rf -- "$@" || { chmod -R u+rwx -- "$@"; rm -rf -- "$@"; }', 'sh', @full;
 	exit 1;
 }
@@ -595,6 +597,19 @@ sub lay {
 	for my $t (values %live) {
 		if ($t->{ended}) { $t->{waits} = 600; next }
 		$t->{cancel} = 1;
+		end($t, 2);
+		schedule($t);
+	}
+}
+
+# lapse ends every task, since the lease has. What has ended is kept.
+sub lapse {
+	$lapsed = 0;
+	for my $t (@blocked) { finish($t, 0, '-', 'lapsed') }
+	@blocked = ();
+	for my $t (values %live) {
+		if ($t->{ended}) { $t->{waits} = 600; next }
+		$t->{lapsed} = 1;
 		end($t, 2);
 		schedule($t);
 	}
@@ -640,6 +655,7 @@ open $journal, '+>>', 'journal' or exit 1;
 $SIG{$_} = 'IGNORE' for qw(HUP INT QUIT PIPE);
 $SIG{CHLD} = sub { }; # it interrupts select
 $SIG{TERM} = sub { $quit = 1 };
+$SIG{USR1} = sub { $lapsed = 1 };
 findoom();
 findmost();
 recover();

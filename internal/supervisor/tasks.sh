@@ -11,7 +11,8 @@
 #   ID.hold    "wrapper-pid start-time ;" while the task holds the lease
 #   ID.out ID.err   output that is long, or of a task that runs for a while
 #   ID.in, ID.sh    stdin and a long script
-#   ID.late ID.cancel   why it was signalled: by its time limit, or on request.
+#   ID.late ID.cancel ID.lapsed
+#              why it was signalled: by its time limit, on request, or by the end of the lease.
 #              Their existence counts, so they work on a full disk.
 #   ID.status  "stdout stderr", then "code signal cause milliseconds ;": without
 #              the ";" it is incomplete. For each stream 0 means empty, and 1 means
@@ -104,7 +105,7 @@ gt_timer() {
 	sleep "$gt_n" &
 	wait "$!"
 	gt_o=$!
-	[ -e "$1.cancel" ] || : >"$1.late"
+	[ -e "$1.cancel" ] || [ -e "$1.lapsed" ] || : >"$1.late"
 	gt_kill "$1" "$3"
 } 2>/dev/null
 
@@ -251,7 +252,7 @@ gt_task() {
 		gt_self
 		echo "$gt_me" >&2
 		# A cancel or time limit from here on finds the pid. One that came before left its file.
-		[ ! -e "$gt_id.cancel" ] && [ ! -e "$gt_id.late" ] || exit 143
+		[ ! -e "$gt_id.cancel" ] && [ ! -e "$gt_id.late" ] && [ ! -e "$gt_id.lapsed" ] || exit 143
 		gt_ring "G $gt_id"
 		exec <"$gt_in"
 		if [ "$gt_lc" = set ]; then LC_ALL=$gt_lcall; else unset LC_ALL; fi
@@ -305,6 +306,7 @@ gt_task() {
 		gt_oom
 		[ "$gt_oomk" = "$gt_oom0" ] || gt_cause=oom
 	fi
+	[ ! -e "$gt_id.lapsed" ] || gt_cause=lapsed
 	[ ! -e "$gt_id.cancel" ] || gt_cause=cancelled
 	[ ! -e "$gt_id.late" ] || gt_cause=timedout
 	gt_finish "$gt_id" "$gt_code" "$gt_sig" "$gt_cause" "$gt_ms"
@@ -360,7 +362,7 @@ gt_reap() {
 gt_forget() {
 	for gt_i; do
 		shift
-		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.status" "$gt_i.hold"
+		set -- "$@" "$gt_i.start" "$gt_i.out" "$gt_i.err" "$gt_i.in" "$gt_i.sh" "$gt_i.late" "$gt_i.cancel" "$gt_i.lapsed" "$gt_i.status" "$gt_i.hold"
 	done
 	rm -f -- "$@" </dev/null >/dev/null 2>&1 &
 	jobs >/dev/null 2>&1 # reaps: dash keeps its dead children until asked for them

@@ -116,6 +116,65 @@ func offline(t *testing.T, c *e2etest.SimCloud, ran *printers, nodes int, begin 
 	c.CloseAndCheck(t, p)
 }
 
+// A program that sleeps for longer than its lease has its machines back that cannot end themselves: nothing is bought, what has
+// ended meanwhile counts, and only what the end of the lease has cut off runs again.
+func TestTwentyMinutesAsleep(t *testing.T) {
+	const away = 20 * time.Minute
+	for name, set := range map[string]func(*e2etest.SimCloud, *air, bool){
+		"cut": func(c *e2etest.SimCloud, _ *air, asleep bool) {
+			c.Cut(asleep)
+			if asleep {
+				c.Outage(time.Now(), away)
+			}
+		},
+		"silent": func(c *e2etest.SimCloud, a *air, asleep bool) {
+			a.still(asleep)
+			if c.Calm(); asleep {
+				c.Inject(sim.Fault{Kind: sim.Delay, For: away})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ran printers
+			e2etest.InCloud(t, sim.Options{Exec: ran.exec, NoSelfDestruct: true}, func(t *testing.T, c *e2etest.SimCloud) {
+				a := newAir()
+				p, err := gputrain.Open(t.Context(), throughAir{sim.Config{Cloud: c.Cloud}, a}, gputrain.Spec{Nodes: 2, Concurrency: 4},
+					gputrain.WithStateDir(c.State), gputrain.WithEvents(c.Tell), gputrain.WithoutGuardian())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Pools = append(c.Pools, p)
+				before := e2etest.Alive(t, p)
+				// They last for so many seconds. The lease is over 15 to 16 minutes after the program was heard last.
+				runs := map[string]int{"60": 1, "500": 1, "800": 1, "1100": 2, "1800": 2}
+				tasks := map[string]*gputrain.Job{}
+				for seconds := range runs {
+					tasks[seconds] = p.Start(gputrain.Cmd("print", "task-"+seconds, seconds))
+				}
+				time.Sleep(2 * time.Minute)
+				set(c, a, true)
+				time.Sleep(away)
+				set(c, a, false)
+				for seconds, job := range tasks {
+					r, err := job.Wait()
+					if want := runs[seconds]; err != nil || r.Attempts != want || string(r.Stdout) != printedBy([]string{"print", "task-" + seconds, seconds}) {
+						t.Errorf("%s seconds: %d attempts, want %d, %d bytes, %v", seconds, r.Attempts, want, len(r.Stdout), err)
+					}
+				}
+				for what, n := range ran.counts() {
+					if want := runs[strings.TrimPrefix(what, "task-")]; n != want {
+						t.Errorf("%s ran %d times, want %d", what, n, want)
+					}
+				}
+				if after := e2etest.Alive(t, p); !slices.Equal(after, before) || c.CountLaunches() != 2 || !e2etest.AllReady(p) {
+					t.Errorf("nodes %v became %v, of %d machines", before, after, c.CountLaunches())
+				}
+				c.CloseAndCheck(t, p)
+			})
+		})
+	}
+}
+
 // If a call hangs for five minutes, the program was probably suspended or offline. So it is retried
 // for as long as if it had failed at once.
 func TestFiveMinutesOfflineWhileOpening(t *testing.T) {
