@@ -175,9 +175,9 @@ type Spec struct {
 	// machine is launched once this one is gone.
 	OnPreemption string
 
-	// A node that has not heard from this program for Lease ends its tasks and, if it can, itself.
-	// The pool renews the lease all the time, so that it never ends a long job. Zero means 15
-	// minutes; the least is five seconds.
+	// A node that has not heard from this program for Lease ends its tasks and, if it can, itself; else it keeps what has
+	// ended for a program that comes back. The pool renews the lease all the time, so that it never ends a long job. Zero
+	// means 15 minutes; the least is five seconds.
 	Lease time.Duration
 	// A node ends after TTL, whatever happens. Zero means no limit.
 	TTL time.Duration

@@ -18,6 +18,7 @@ func TestPatience(t *testing.T) {
 		{Name: "LostNodesTasksRunElsewhere", Run: lostNodesTasksRunElsewhere},
 		{Name: "TargetsOfALostNodeFail", Run: targetsOfALostNodeFail, Long: true},
 		{Name: "StoppedProgram", Run: stoppedProgram},
+		{Name: "ProgramThatSleepsTooLong", Run: programThatSleepsTooLong},
 		{Name: "HostKeyThatChanges", Run: hostKeyThatChanges},
 		{Name: "OutputsOfALostNode", Run: outputsOfALostNode, Long: true},
 		{Name: "OutputsOverALinkThatIsCut", Run: outputsOverALinkThatIsCut},

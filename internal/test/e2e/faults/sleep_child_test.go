@@ -24,6 +24,7 @@ type sleeper struct {
 	Dir      string // a folder that the program shares with its nodes, with the gate files
 	Lease    time.Duration
 	Stop     time.Duration // how long the program is stopped
+	Lapses   bool          // that is longer than the lease
 }
 
 var sleepers = e2etest.NewRole("sleep", func(s sleeper) error {
@@ -49,7 +50,7 @@ func (s sleeper) work() error {
 			if e.Kind == gputrain.EventTask && e.State == "started" {
 				e2etest.Say("started %s", e.Task)
 			}
-			if e.Kind == gputrain.EventRetry || e.State == gputrain.NodeLost.String() || e.State == gputrain.NodeFailed.String() {
+			if e.Kind == gputrain.EventRetry && !s.Lapses || e.State == gputrain.NodeLost.String() || e.State == gputrain.NodeFailed.String() {
 				mu.Lock()
 				defer mu.Unlock()
 				bad = append(bad, fmt.Sprintf("%v %s: %v", e.Kind, e.State, e.Err))
@@ -68,6 +69,9 @@ func (s sleeper) work() error {
 		}
 	})
 	all.Go(func() {
+		if s.Lapses {
+			return // a stream is not run again
+		}
 		n := 0
 		for got, err := range countToGate.Run(pool, filepath.Join(s.Dir, "after")) {
 			if n++; err != nil || got != n {
@@ -83,7 +87,7 @@ func (s sleeper) work() error {
 		var tasks []gputrain.Task
 		for i := range sleeperTasks {
 			gate := []string{"meanwhile", "after"}[i%2]
-			tasks = append(tasks, gputrain.Script(fmt.Sprintf(`cd '%s'; echo ran >>ran-%d; yes begin | head -n 5000; until [ -e %s ]; do sleep 0.05; done; yes %d | head -n 5000`, s.Dir, i, gate, i)))
+			tasks = append(tasks, gputrain.Script(fmt.Sprintf(`cd '%[1]s'; trap 'echo cut >>cut-%[2]d; exit 1' TERM; echo ran >>ran-%[2]d; yes begin | head -n 5000; until [ -e %[3]s ]; do sleep 0.05; done; yes %[2]d | head -n 5000; echo over >>over-%[2]d`, s.Dir, i, gate)))
 		}
 		results, err := pool.Gather(tasks...)
 		if errs[2] = err; err != nil {
@@ -91,7 +95,11 @@ func (s sleeper) work() error {
 		}
 		for i, r := range results {
 			want := strings.Repeat("begin\n", 5000) + strings.Repeat(fmt.Sprintln(i), 5000)
-			if r.Attempts != 1 || string(r.Stdout) != want {
+			attempts := 1
+			if s.Lapses {
+				attempts = e2etest.Lines(filepath.Join(s.Dir, fmt.Sprint("ran-", i)))
+			}
+			if r.Attempts != attempts || string(r.Stdout) != want {
 				errs[2] = fmt.Errorf("task %d: %d attempts, %d bytes of %d", i, r.Attempts, len(r.Stdout), len(want))
 			}
 		}

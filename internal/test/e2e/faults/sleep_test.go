@@ -299,3 +299,53 @@ func stoppedProgram(t *testing.T) {
 		t.Errorf("these resources are left: %v", live)
 	}
 }
+
+// A program that is stopped for longer than its lease goes on with its machines, which cannot end themselves: nothing is bought,
+// what ended meanwhile is not run again, and what the end of the lease has cut off is. GPUTRAIN_ASLEEP=20m tries it with the
+// default lease.
+func programThatSleepsTooLong(t *testing.T) {
+	s := sleeper{State: t.TempDir(), Dir: t.TempDir(), Lease: 10 * time.Second, Lapses: true}
+	if text := os.Getenv("GPUTRAIN_ASLEEP"); text != "" {
+		var err error
+		if s.Stop, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+		s.Lease = defaultLease
+	}
+	cloud := sim.New(sim.Options{Dir: t.TempDir(), NoSelfDestruct: true})
+	defer cloud.Close()
+	endpoint, err := cloud.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Endpoint = endpoint
+	r := sleepers.Start(t, s)
+	for range sleeperSlots {
+		r.Await("started")
+	}
+	stopped := time.Now()
+	r.Cmd.Process.Signal(syscall.SIGSTOP)
+	e2etest.Write(t, filepath.Join(s.Dir, "meanwhile"), nil)
+	for i := 1; i < sleeperSlots; i += 2 {
+		for !e2etest.Exists(filepath.Join(s.Dir, fmt.Sprint("cut-", i))) { // or the test's own time is over
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	time.Sleep(s.Stop - time.Since(stopped))
+	r.Cmd.Process.Signal(syscall.SIGCONT)
+	e2etest.Write(t, filepath.Join(s.Dir, "after"), nil)
+	r.Await("well")
+	r.Wait()
+	for i := range sleeperTasks {
+		file := func(what string) int { return e2etest.Lines(filepath.Join(s.Dir, fmt.Sprint(what, "-", i))) }
+		if ran, cut, over := file("ran"), file("cut"), file("over"); over != 1 || ran != 1+cut {
+			t.Errorf("task %d ran %d times, was cut off %d times, and has ended %d times", i, ran, cut, over)
+		}
+	}
+	if n := len(cloud.Machines("")); n != 2 {
+		t.Errorf("%d machines were launched", n)
+	}
+	if live := cloud.Live(); len(live) > 0 {
+		t.Errorf("these resources are left: %v", live)
+	}
+}
