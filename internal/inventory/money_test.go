@@ -179,23 +179,23 @@ func TestCostIsBounded(t *testing.T) {
 	})
 }
 
-// A told is a Reporter that asks for the cost each time that it has changed, as a program's views do.
-type told struct {
+// A view is a Reporter that asks for the cost each time that it has changed, as a program's views do.
+type view struct {
 	heard
 	spending *Spending
 	last     Cost
 }
 
-func (t *told) Billed() {
-	if t.spending != nil {
-		t.last = t.spending.Cost()
+func (v *view) Billed() {
+	if v.spending != nil {
+		v.last = v.spending.Cost()
 	}
 }
 
 // What is told of the cost is as Cost says: also of a bound that comes with a node's lease, and goes while a task holds it.
 func TestBoundIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		report := &told{}
+		report := &view{}
 		inv := New(Account{Provider: "acme", Driver: &scripted{}}, pool(), report)
 		if err := inv.Begin(folder(t), []byte("key")); err != nil {
 			t.Fatal(err)
