@@ -22,7 +22,7 @@ import (
 // only once it is here, whole, does it appear under its name.
 //
 // Before the task starts, and starts again, the newest checkpoint is in Dir on each of its nodes, under its old name and
-// with the parts of all nodes; GPUTRAIN_RESUME and [NodeInfo].Resume have its path. The newest is that of the greatest step.
+// with the parts of all nodes; GPUTRAIN_RESUME and [NodeInfo].Resume have its path. Of those with steps that is the one that came last.
 // What a node has that is newer, and is not whole here, then gets a hidden name. If the provider announces that it takes a
 // node back, the file that GPUTRAIN_NOTICE names appears, with the seconds that are left: a checkpoint that a command then
 // saves is copied at once.

@@ -37,15 +37,15 @@ func (a *attempt) isMine(name string) bool {
 }
 
 // old returns those of the checkpoints here, oldest first, that are not to be kept. A node can give any names to what it makes. So
-// only what this attempt has made gives way to whatever is newer. What is of earlier attempts gives way once as many newer ones
-// as are kept are of steps that this attempt has reported, and it has made one of these.
+// only what this attempt has made gives way to whatever has come later. What is of earlier attempts gives way once as many that have
+// come later, and are of greater steps, as are kept are of steps that this attempt has reported, and it has made one of these.
 func (a *attempt) old(whole []record) (old []record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range max(len(whole)-a.keep, 0) {
 		newer, own := 0, false
 		for _, r := range whole[i+1:] {
-			if r.step() >= 0 && r.step() <= a.reached {
+			if r.step() >= 0 && r.step() <= a.reached && r.order().compare(whole[i].order()) > 0 {
 				newer, own = newer+1, own || a.mine[r.Name]
 			}
 		}

@@ -87,11 +87,14 @@ type Keeper struct {
 	copied  map[string]string // the stamps of those that were copied, also if they are no longer here
 	refused map[string]bool   // those that must not be copied, or resumed from
 	copying string            // the checkpoint that is copied now
+	brought int               // since of the last one that this attempt has copied
 	said    string            // the text of the last error that was reported
 
 	// Only Restore, Watch and Last use these.
 	last     []look          // of each node, the last one
 	stable   map[string]int  // for how many looks each entry has not changed
+	looks    int             // how many looks there were in this attempt
+	since    map[string]int  // the first of them that has found each entry as it is
 	step     int64           // the greatest that was seen of this attempt, or -1
 	ran      bool            // the task has run under this Keeper
 	foreign  map[string]bool // what was on the nodes before the task has run

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,20 +36,29 @@ func (e *conflict) Error() string {
 }
 
 // next returns the newest whole checkpoint of a look that is not here, if it is newer than all that are, and than the one
-// that is being copied.
+// that is being copied. A node can give any names to what it makes. So of those with steps, and of those without, what has appeared
+// later is newer, and names count only among what has appeared at once, or was there from the beginning.
 func (k *Keeper) next(found []seen) (seen, bool) {
 	newest, any := k.store.newest()
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b seen) int {
+		return cmp.Or(a.order().compareKind(b.order()), cmp.Compare(a.since, b.since))
+	})
 	for i := len(found) - 1; i >= 0; i-- {
 		s := &found[i]
 		if !k.isWhole(s) || k.isCopied(s) {
 			continue
 		}
-		if any && s.name != newest.Name && s.order().compare(newest.order()) < 0 {
+		k.mu.Lock()
+		refused, copying, brought := k.refused[s.name], k.copying == s.name, k.brought
+		k.mu.Unlock()
+		older := s.order().compare(newest.order()) < 0
+		if s.order().hasStep() == newest.order().hasStep() {
+			older = s.since < brought || s.since <= max(brought, 1) && older
+		}
+		if any && s.name != newest.Name && older {
 			continue
 		}
-		k.mu.Lock()
-		refused, copying := k.refused[s.name], k.copying == s.name
-		k.mu.Unlock()
 		if copying {
 			break // those before it are not needed
 		}
@@ -119,6 +129,7 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen) error {
 	}
 	k.mu.Lock()
 	k.copied[s.name] = s.stamp
+	k.brought = max(k.brought, s.since)
 	k.mu.Unlock()
 	k.made(s.name)
 	r.Path = path
@@ -182,7 +193,10 @@ func (k *Keeper) bring(ctx context.Context, nodes []Node, s seen) (string, error
 		}
 		return "", err
 	}
-	r := record{Name: s.name, Time: s.time, Stamp: s.stamp}
+	r := record{Name: s.name, Time: s.time, Stamp: s.stamp, Copied: time.Now().UnixNano()}
+	if newest, ok := k.store.newest(); ok { // the clock may have been set back
+		r.Copied = max(r.Copied, newest.Copied+1)
+	}
 	for _, c := range all {
 		r.Bytes += c.Size
 	}
@@ -468,6 +482,10 @@ func (k *Keeper) pruneNodes(ctx context.Context, nodes []Node) error {
 	if err != nil {
 		return err
 	}
+	came := map[string]int64{} // what is not here any more comes first
+	for _, r := range k.store.list() {
+		came[r.Name] = r.Copied
+	}
 	var names []string
 	for i := range found {
 		_, ours := k.store.record(found[i].name)
@@ -475,6 +493,7 @@ func (k *Keeper) pruneNodes(ctx context.Context, nodes []Node) error {
 			names = append(names, found[i].name)
 		}
 	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(came[a], came[b]) })
 	names = names[:max(len(names)-k.cfg.Keep, 0)]
 	if len(names) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type seen struct {
 	size  int64 // in bytes, as the disk counts
 	time  int64 // when it was written last, in Unix seconds
 	stamp string
+	since int // the look of this attempt that found it first, from 1 on
 }
 
 func (s *seen) order() order { return order{stepOf(s.name), s.time, s.name} }
@@ -176,11 +178,15 @@ func (k *Keeper) look(ctx context.Context, nodes []Node) (found []seen, grew boo
 	if err != nil {
 		return nil, false, err
 	}
-	stable := make(map[string]int, len(found))
-	for _, s := range found {
+	k.looks++
+	stable, since := make(map[string]int, len(found)), make(map[string]int, len(found))
+	for i := range found {
+		s := &found[i]
 		key := s.name + " " + s.stamp
-		stable[key] = k.stable[key] + 1
+		stable[key], since[key] = k.stable[key]+1, cmp.Or(k.since[key], k.looks)
+		s.since = since[key]
 	}
+	k.since = since
 	if len(k.last) == len(looks) {
 		for i := range looks {
 			grew = grew || looks[i].total > k.last[i].total

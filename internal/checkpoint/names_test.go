@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // made saves checkpoints, and copies each.
@@ -110,6 +112,91 @@ func TestNamesRemoveNothing(t *testing.T) {
 				t.Error(r.errs())
 			}
 		})
+	}
+}
+
+// What a node calls its checkpoints stops none that come later, of the same attempt or another, by Watch or by Last: they are copied,
+// kept, and resumed from.
+func TestNamesStopNothing(t *testing.T) {
+	for name, evil := range map[string][]string{
+		"a huge number": huge[2:], "huge numbers": huge, "numbers that fall": {huge[2], huge[1], huge[0]}, "too huge a number": {"step-9223372036854775808"},
+		"below zero": {"step--1"}, "zeros": {"step-00000000000000000000000009"}, "a name": {"zzz"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("the same attempt", func(t *testing.T) {
+				n, _ := fakeNode(t, 0)
+				k, r := newKeeper(t, Config{Keep: 2})
+				restore(t, k, "", n)
+				made(t, k, n, evil...)
+				made(t, k, n, "step-300", "step-400", "step-500")
+				wantNames(t, k.cfg.To, "step-400", "step-500")
+				restore(t, k, "step-500", n)
+				if r.errs() != "" {
+					t.Error(r.errs())
+				}
+			})
+			t.Run("another program", func(t *testing.T) {
+				n, _ := fakeNode(t, 0)
+				k, _ := newKeeper(t, Config{Keep: 2})
+				restore(t, k, "", n)
+				made(t, k, n, "step-200")
+				made(t, k, n, evil...)
+				k, _ = newKeeper(t, k.cfg)
+				last, _ := k.store.newest()
+				other, _ := fakeNode(t, 1)
+				restore(t, k, last.Name, other)
+				made(t, k, other, "step-300", "step-400")
+				if _, step := k.Newest(); step != 400 {
+					t.Errorf("%d is the newest", step)
+				}
+				restore(t, k, "step-400", other)
+				made(t, k, other, "step-500")
+				restore(t, k, "step-500", n)
+			})
+			t.Run("while it is watched", func(t *testing.T) {
+				n, _ := fakeNode(t, 0)
+				k, _ := newKeeper(t, Config{Keep: 2, Every: 5 * time.Millisecond})
+				restore(t, k, "", n)
+				stop := watch(t, k, nil, nil, n)
+				for _, name := range append(slices.Clone(evil), "step-300", "step-400", "step-500") {
+					tree{"m": name}.save(t, n, name)
+					until(t, func() bool { last, _ := k.store.newest(); return last.Name == name })
+				}
+				stop()
+				wantNames(t, k.cfg.To, "step-400", "step-500")
+			})
+		})
+	}
+}
+
+// What the user puts here counts as newer than what has lower steps, whatever else a node has called its own.
+func TestPutHere(t *testing.T) {
+	n, _ := fakeNode(t, 0)
+	k, _ := newKeeper(t, Config{Keep: 2})
+	restore(t, k, "", n)
+	made(t, k, n, huge[2], "step-300")
+	tree{"m": "x"}.make(t, k.store.path("step-500"))
+	restore(t, k, "step-500", n)
+	made(t, k, n, "step-600")
+	restore(t, k, "step-600", n)
+	tree{"m": "x"}.make(t, k.store.path("step-50"))
+	restore(t, k, "step-600", n)
+}
+
+// Of what has appeared at once the greatest step is copied, and then nothing that was there before it.
+func TestOnlyTheNewestOfALook(t *testing.T) {
+	n, _ := fakeNode(t, 0)
+	k, r := newKeeper(t, Config{})
+	restore(t, k, "", n)
+	for _, name := range []string{"step-300", "step-500", "step-400"} {
+		tree{"m": name}.save(t, n, name)
+	}
+	for range 3 {
+		must(t, k.Last(t.Context(), []Node{n}, true))
+	}
+	wantNames(t, k.cfg.To, "step-500")
+	if len(r.list()) != 1 {
+		t.Errorf("%+v", r.list())
 	}
 }
 

@@ -49,6 +49,10 @@ func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step i
 	k.setUrgent(false)
 	k.step = -1
 	k.begin()
+	k.looks, k.since = 0, nil
+	k.mu.Lock()
+	k.brought = 0
+	k.mu.Unlock()
 	err = script(ctx, nodes, prepareScript)
 	if err != nil {
 		return "", -1, err

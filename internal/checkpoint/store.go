@@ -23,7 +23,9 @@ type record struct {
 	Time  int64  `json:"time"` // when the task wrote it, in Unix seconds
 	Bytes int64  `json:"bytes"`
 	Stamp string `json:"stamp"` // of the look after which it was copied
-	ours  bool   // there is a record
+	// Copied is when it came, in Unix nanoseconds of this computer. No two have the same.
+	Copied int64 `json:"copied"`
+	ours   bool  // there is a record
 }
 
 func (r *record) step() int64  { return stepOf(r.Name) }
@@ -34,6 +36,11 @@ type order struct {
 	step, time int64
 	name       string
 }
+
+func (o order) hasStep() bool { return o.step >= 0 }
+
+// compareKind says which of two checkpoints is newer if only one has a step: that one.
+func (o order) compareKind(p order) int { return cmp.Compare(min(o.step, 0), min(p.step, 0)) }
 
 func (o order) compare(p order) int {
 	if o.step < 0 && p.step < 0 || o.step == p.step {
@@ -70,7 +77,20 @@ func (s store) list() (whole []record) {
 			whole = append(whole, r)
 		}
 	}
+	// A node chooses names and times. So of those with steps, and of those without, the newest is the one that came last. One
+	// without a record, which the user may have put here, comes after all those of lower steps.
 	slices.SortFunc(whole, func(a, b record) int { return a.order().compare(b.order()) })
+	last := int64(0)
+	for i := range whole {
+		r := &whole[i]
+		last = max(last, r.Copied)
+		if !r.ours {
+			r.Copied = last
+		}
+	}
+	slices.SortStableFunc(whole, func(a, b record) int {
+		return cmp.Or(a.order().compareKind(b.order()), cmp.Compare(a.Copied, b.Copied))
+	})
 	return whole
 }
 
