@@ -52,7 +52,7 @@ func (n *Node) verify() error {
 			return n.queries.answer(ctx, n.Client(), text)
 		},
 	}
-	defer n.leaveOut(&v)
+	defer leaveOut(n, &v)
 	v.amounts()
 	if n.scripts().Probe == "" { // or the driver has compared the accelerators
 		if err := v.accelerators(n.ctx); err != nil {
@@ -74,8 +74,8 @@ func (n *Node) verify() error {
 	return &driver.Error{Provider: n.Provider(), Op: "check " + n.title(), Kind: driver.ErrNoOffers, Err: errors.New(strings.Join(v.lacking, "; "))}
 }
 
-// leaveOut has the node's tasks use the devices that are well, and tells of the others.
-func (n *Node) leaveOut(v *verifier) {
+// leaveOut has a node's tasks use the devices that are well, and tells of the others.
+func leaveOut(n *Node, v *verifier) {
 	if len(v.lacking) > 0 {
 		return
 	}
