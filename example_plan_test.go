@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/local"
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
@@ -89,4 +91,19 @@ func ExampleStateDir_ForgetFailures() {
 	// Output:
 	// <nil>
 	// <nil>
+}
+
+// The processes of a training on several nodes meet at ports that ask for no password. Plan says who else reaches them: here
+// the other users of this computer.
+func ExamplePlan_ports() {
+	plan, err := gputrain.Plan(context.Background(), local.Config{}, gputrain.Spec{Nodes: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, warning := range plan[0].Warnings {
+		if strings.Contains(warning, "ports") {
+			fmt.Println(warning)
+		}
+	}
+	// Output: what shares a network with its nodes reaches a gang's ports, which ask for no password
 }

@@ -29,8 +29,8 @@ type Training struct {
 	Restarts int
 	// AllowPublicNetwork allows a gang of several nodes to meet at public addresses. Its processes listen at ports that ask for no
 	// password (torch's, NCCL's, gloo's, JAX's, MPI's): who reaches them can join, read and change the training, and make its processes
-	// run code. False refuses that, with [ErrUnsupported], before anything starts, unless the provider's firewall lets in only the
-	// pool's nodes. Nodes of [NetworkPrivate], and hosts at addresses of a private network, need no permission.
+	// run code. What they send is not encrypted. False refuses such a gang, with [ErrUnsupported], before anything of it starts. Nodes
+	// of [NetworkPrivate], and hosts at addresses of a private network, need no permission.
 	AllowPublicNetwork bool
 
 	// StartTimeout bounds the time from the start of an epoch until it works. Once an epoch of the training has reported a step, a

@@ -149,9 +149,6 @@ func (m *Machine) Network() string {
 	return m.Provider()
 }
 
-// IsClosed reports whether only the pool's machines reach the ports that programs open on the machine.
-func (m *Machine) IsClosed() bool { return m.Capabilities().Ports == driver.PortsOfPool }
-
 // title names the machine in errors, an adopted one by its address too.
 func (m *Machine) title() string {
 	if addr := m.Instance().SSH.Addr; m.Capabilities().Adopts && addr != "" {

@@ -38,8 +38,6 @@ type Node struct {
 	// Network names the private network that it is in: nodes of different networks cannot reach each other. Empty means
 	// unknown.
 	Network string
-	// Closed means that only the pool's nodes reach the ports that programs open on it.
-	Closed bool
 	// Commands run the checks.
 	Commands Commands
 	// Sample returns one sample of its accelerators. Nil means that they are not sampled.

@@ -12,8 +12,7 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A gang that would meet at public addresses is refused before anything is run on its nodes, unless that is allowed or a
-// firewall lets in the nodes alone.
+// A gang that would meet at public addresses is refused before anything is run on its nodes, unless that is allowed.
 func TestPublicAddresses(t *testing.T) {
 	names := map[string]string{"lab.example": "10.0.0.7", "open.example": "203.0.113.7", "both.example": "10.0.0.7 2a00:1450::1"}
 	lookup := func(_ context.Context, _, host string) (all []netip.Addr, err error) {
@@ -27,7 +26,6 @@ func TestPublicAddresses(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		addrs   string
-		closed  bool
 		allowed bool
 		want    string // of the error that refuses, or empty
 		note    string
@@ -41,7 +39,6 @@ func TestPublicAddresses(t *testing.T) {
 		"public, IPv6":       {addrs: "fd00::4 2a00:1450::1", want: "node 11 has the public address 2a00:1450::1"},
 		"mapped":             {addrs: "10.0.0.4 ::ffff:203.0.113.8", want: "node 11 has the public address ::ffff:203.0.113.8"},
 		"another spelling":   {addrs: "10.0.0.4 0xcb007108", want: "node 11 has the public address 0xcb007108 (203.0.113.8)"},
-		"firewalled":         {addrs: "203.0.113.7 203.0.113.8", closed: true},
 		"allowed":            {addrs: "203.0.113.7 203.0.113.8", allowed: true},
 		"one alone":          {addrs: "203.0.113.7"},
 		"private name":       {addrs: "10.0.0.4 lab.example"},
@@ -56,7 +53,7 @@ func TestPublicAddresses(t *testing.T) {
 				ran := make(chan bool, 100)
 				var nodes []Node
 				for i, addr := range strings.Fields(tt.addrs) {
-					nodes = append(nodes, Node{Rank: 10 + i, Addr: addr, Closed: tt.closed, Commands: counted{recorded{text: answer()}, ran}})
+					nodes = append(nodes, Node{Rank: 10 + i, Addr: addr, Commands: counted{recorded{text: answer()}, ran}})
 				}
 				_, problems := Check(t.Context(), nodes, Options{AllowPublicNetwork: tt.allowed, lookup: lookup})
 				said, refused := "", false

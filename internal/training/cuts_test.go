@@ -33,7 +33,6 @@ type cutNode struct {
 func (n *cutNode) Name() string                            { return fmt.Sprint("n", n.rank) }
 func (n *cutNode) Rank() int                               { return n.rank }
 func (n *cutNode) Addr() string                            { return "127.0.0.1" }
-func (n *cutNode) IsClosed() bool                          { return false }
 func (n *cutNode) Network() string                         { return "" }
 func (n *cutNode) Context() context.Context                { return n.ctx }
 func (n *cutNode) IsUp() bool                              { return true }

@@ -38,10 +38,8 @@ type Node interface {
 	Call(c *calls.Call) attempt.Outcome
 	// EndCalls ends the process in which calls run. What they have started elsewhere has the mark in its environment.
 	EndCalls(ctx context.Context) (mark string, err error)
-	// Network names the private network that the node is in, or is empty. IsClosed reports that only the pool's nodes reach
-	// the ports that programs open on it.
+	// Network names the private network that the node is in, or is empty.
 	Network() string
-	IsClosed() bool
 	// Telemetry follows the node's accelerators. Sampler samples those of the returned names once, if there are any.
 	Telemetry() *telemetry.Monitor
 	Sampler() (commands telemetry.Commands, only []string)

@@ -150,7 +150,7 @@ func checked(ctx context.Context, e *gang.Epoch, o preflight.Options) (facts []p
 	nodes := make([]preflight.Node, len(e.Nodes))
 	for i, one := range e.Nodes {
 		n := one.(Node)
-		nodes[i] = preflight.Node{Rank: n.Rank(), Addr: n.Addr(), Network: n.Network(), Closed: n.IsClosed(), Commands: noticing{n.Commands(), &noticed}}
+		nodes[i] = preflight.Node{Rank: n.Rank(), Addr: n.Addr(), Network: n.Network(), Commands: noticing{n.Commands(), &noticed}}
 		if commands, only := n.Sampler(); len(only) > 0 {
 			nodes[i].Sample = func(ctx context.Context) ([]preflight.Device, error) { return sampled(ctx, commands) }
 		}

@@ -157,7 +157,15 @@ func (d *marketDriver) Terminate(ctx context.Context, ids ...string) error {
 // If a cloud reports a machine at an address of this computer, no connection is made. The machine is ended, and another
 // one is rented.
 func TestRentedMachineIsNotAtALocalAddress(t *testing.T) {
-	for _, host := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "0.0.0.0", "2130706433", "0177.0.0.1", "64:ff9b::127.0.0.1"} {
+	hosts := []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "0.0.0.0", "2130706433", "0177.0.0.1", "64:ff9b::127.0.0.1"}
+	found, _ := net.InterfaceAddrs()
+	for _, a := range found { // another address of this computer
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			hosts = append(hosts, n.IP.String())
+			break
+		}
+	}
+	for _, host := range hosts {
 		t.Run(host, func(t *testing.T) {
 			m := newMarket(t, host)
 			pool, err := gputrain.Open(t.Context(), m, gputrain.Spec{MaxReplacements: 1})
