@@ -52,13 +52,16 @@ type stream struct {
 	control *http.ResponseController
 	seq     int64 // of the Run that the client has
 	known   bool  // it has one
+	ended   bool  // it knows that no more comes
 }
 
-// run sends events until ctx ends, or the client does not take them.
+// run sends events until ctx ends, or the client does not take them. The end of ctx is that of the server, mostly with its program,
+// and the client gets what it lacks of the run: that its machines are gone.
 func (s *stream) run(ctx context.Context) {
+	defer s.end()
 	for {
 		next := time.Now().Add(updatePause)
-		if s.send(s.h.feed.view()) != nil {
+		if s.send(s.h.feed.view(updatePause)) != nil {
 			return
 		}
 		for !s.changed(ctx) {
@@ -96,6 +99,19 @@ func (s *stream) send(v *view) error {
 	return s.flush()
 }
 
+// end sends the run's last state, and that no more comes.
+func (s *stream) end() error {
+	if s.ended {
+		return nil
+	}
+	s.ended = true
+	if err := s.send(s.h.feed.view(0)); err != nil {
+		return err
+	}
+	fmt.Fprint(s.out, "event: end\ndata: {}\n\n")
+	return s.flush()
+}
+
 func (s *stream) flush() error {
 	if err := s.out.Flush(); err != nil {
 		return err
@@ -110,7 +126,10 @@ func (s *stream) changed(ctx context.Context) bool {
 	for range s.h.feed.source.Events(ctx, s.seq) {
 		return true
 	}
-	<-ctx.Done() // the recorder may be closed: nothing comes any more
+	if ctx.Err() == nil && s.end() != nil { // the recorder is closed: nothing comes any more
+		return false
+	}
+	<-ctx.Done()
 	return false
 }
 

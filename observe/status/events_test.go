@@ -311,7 +311,7 @@ func TestUpdatesSayWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(aRun(1, 100, time.Now()))
 		h := newHandler(f)
-		v := h.feed.view()
+		v := h.feed.view(updatePause)
 		for round := range 3 {
 			time.Sleep(time.Second)
 			f.change(func(r *observe.Run) {
@@ -321,10 +321,10 @@ func TestUpdatesSayWhatIsGone(t *testing.T) {
 				}
 				r.Tasks = kept
 			})
-			h.feed.view()
+			h.feed.view(updatePause)
 		}
 		time.Sleep(time.Second)
-		now := h.feed.view()
+		now := h.feed.view(updatePause)
 		if _, known := now.after(v.run.Seq); known {
 			t.Error("what has changed is known though too much is gone")
 		}
@@ -349,11 +349,19 @@ func TestAQuietStreamIsKeptOpen(t *testing.T) {
 				p, done := follow(ctx, newHandler(f), "")
 				time.Sleep(4*keepAlive + time.Second)
 				comments := 0
+				ends := 0
 				for _, m := range p.messages()[1:] {
-					if m.comment == "" {
+					switch {
+					case m.event == "end":
+						ends++
+					case m.comment == "":
 						t.Errorf("got %+v", m)
+					default:
+						comments++
 					}
-					comments++
+				}
+				if ended != (ends == 1) {
+					t.Errorf("got %d ends", ends)
 				}
 				if comments != 4 {
 					t.Errorf("got %d comments in %v", comments, 4*keepAlive)

@@ -61,11 +61,11 @@ type goneKey struct {
 	key     string
 }
 
-// view returns a view that is not older than updatePause.
-func (f *feed) view() *view {
+// view returns a view that is younger than most.
+func (f *feed) view(most time.Duration) *view {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last != nil && time.Since(f.taken) < updatePause {
+	if f.last != nil && time.Since(f.taken) < most {
 		return f.last
 	}
 	r := f.source.Run()

@@ -35,7 +35,7 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 		h := newHandler(newFake(run))
-		h.feed.view()
+		h.feed.view(updatePause)
 		scrape(t, h)
 	})
 }

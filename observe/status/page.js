@@ -18,7 +18,7 @@ const keyOf = {
   failures: (f) => join(f.seq, f.kind),
   offers: (o) => join(o.pool, o.provider, o.instanceType, o.region, o.at),
 };
-const run = { head: null, received: 0 };
+const run = { head: null, received: 0, ended: false };
 for (const list in keyOf) run[list] = new Map();
 const dirty = new Set();
 
@@ -29,6 +29,7 @@ function apply(data, whole) {
   if (!whole && run.head?.began && run.head.began !== data.began) return false;
   run.head = data;
   run.received = performance.now();
+  run.ended = false;
   for (const list in keyOf) {
     if (whole) run[list].clear();
     for (const key of data.gone?.[list] ?? []) run[list].delete(key);
@@ -52,7 +53,7 @@ function follow(phase, old) {
   phase.moved = past.length && past.at(-1).done === done ? old.moved : at;
 }
 
-function now() { return run.head?.at ? Date.parse(run.head.at) + performance.now() - run.received : Date.now(); }
+function now() { return run.head?.at ? Date.parse(run.head.at) + (run.ended ? 0 : performance.now() - run.received) : Date.now(); }
 const since = (time) => (now() - Date.parse(time)) / 1000;
 
 // ---- Words
@@ -526,9 +527,9 @@ async function connect() {
   const own = (stream = new AbortController());
   let why = "The connection is lost; trying again.", pause = 2000;
   try {
-    const answer = await ask("events", { signal: own.signal, headers: lastId ? { "Last-Event-ID": lastId } : {} });
+    const answer = await ask("events", { signal: own.signal, headers: lastId && !run.ended ? { "Last-Event-ID": lastId } : {} });
     if (answer.ok) {
-      tell("Live", false);
+      if (!run.ended) tell("Live", false);
       await take(answer.body, own);
     } else {
       pause = 5000;
@@ -538,6 +539,11 @@ async function connect() {
     }
   } catch { /* the connection is lost, as is said */ }
   if (stream !== own) return; // there is another connection, or the page is not seen
+  if (run.ended) {
+    if (pause > 2000) tell(`${endText()} Another program is at this address now: open the one that it has printed.`, false);
+    again = setTimeout(connect, 5000);
+    return;
+  }
   tell(why + (run.head ? ` What is shown is of ${clock(run.head.at)}.` : ""), true);
   again = setTimeout(connect, pause);
 }
@@ -558,6 +564,11 @@ async function take(body, own) {
     for (const text of events) {
       const event = Object.fromEntries(text.split("\n").map((line) => line.split(/: (.*)/s, 2)));
       if (!event.data) continue;
+      if (event.event === "end") {
+        tellEnd();
+        continue;
+      }
+      if (run.ended) tell("Live", false);
       if (!apply(JSON.parse(event.data), event.event === "run")) {
         lastId = "";
         connect();
@@ -567,6 +578,18 @@ async function take(body, own) {
       schedule();
     }
   }
+}
+
+// tellEnd says that no more comes, and has all times stand still.
+function tellEnd() {
+  run.ended = true;
+  tell(endText(), false);
+  schedule();
+}
+
+function endText() {
+  const pools = [...run.pools.values()], gone = pools.length && pools.every((p) => p.closed && !p.error);
+  return gone ? "The run has ended: all machines are gone." : `The run has ended. What is shown is its last state, of ${clock(run.head.at)}.`;
 }
 
 function tell(text, isLost) {

@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -205,9 +206,10 @@ func TestPageConnectsAgain(t *testing.T) {
 	c.open(s.URL())
 	c.await(connection, "Live")
 	c.eval(`{ const later = setTimeout; window.setTimeout = (f, ms) => later(f, ms / 50) }`) // the page tries again after seconds
-	s.Close()
+	s.http.Close() // as the end of a killed program does
 	c.await(connection+`.startsWith("The connection is lost")`, "true")
 	c.await(`document.querySelector("#connection").className`, "lost")
+	s.Close()
 
 	other := start(s.listen.String(), "other")
 	c.await(connection+`.startsWith("The program was started again")`, "true")
@@ -216,6 +218,46 @@ func TestPageConnectsAgain(t *testing.T) {
 	start(s.listen.String(), "one")
 	c.await(connection, "Live")
 	c.await(done+`.startsWith("33/")`, "true")
+}
+
+// A run whose program ends shows its last state, in which all machines are gone, and its times stand still. The page goes on with
+// another program at the same address.
+func TestPageShowsTheEnd(t *testing.T) {
+	f := newFake(aRun(2, 40, time.Now()))
+	c := startChromium(t)
+	start := func(addr, token string) *Server {
+		s, err := serve(newHandler(f), addr, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	s := start("", "one")
+	c.open(s.URL())
+	c.await(connection, "Live")
+	c.eval(`{ const later = setTimeout; window.setTimeout = (f, ms) => later(f, ms / 50) }`)
+	f.change(func(r *observe.Run) { // between two updates
+		r.Pools, r.Nodes = slices.Clone(r.Pools), slices.Clone(r.Nodes)
+		for i := range r.Pools {
+			r.Pools[i].State, r.Pools[i].Closed, r.Pools[i].Err = "closed", time.Now(), ""
+		}
+		for i := range r.Nodes {
+			r.Nodes[i].State, r.Nodes[i].Gone = "terminated", time.Now()
+		}
+	})
+	s.Close()
+	c.await(connection, "The run has ended: all machines are gone.")
+	c.await(`document.querySelector("#connection").className`, "")
+	c.await(`document.querySelector("#nodes tbody").textContent.includes("ready")`, "false")
+	if first := c.eval(`now()`); first != c.eval(`now()`) {
+		t.Error("its times go on")
+	}
+	other := start(s.listen.String(), "other")
+	c.await(connection+`.includes("Another program is at this address")`, "true")
+	other.Close()
+	start(s.listen.String(), "one")
+	c.await(connection, "Live")
 }
 
 // The token gets to no other port of this host, and neither into the address bar nor into the browser's history; the page has it

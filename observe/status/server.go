@@ -84,12 +84,21 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Close ends all connections and returns when nothing of the server runs any more. Closing twice is the same as once.
+// goodbye bounds the time in which Close sends pages the end of the run.
+const goodbye = time.Second
+
+// Close ends all connections and returns when nothing of the server runs any more. Pages that follow the run get its last state
+// before, for a second at most: close the pools first, and they say that all machines are gone. Closing twice is the same as once.
 func (s *Server) Close() error { return s.close() }
 
 func (s *Server) end() error {
 	s.stop()
-	err := s.http.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if ctx.Err() != nil {
+		err = s.http.Close()
+	}
 	s.work.Wait()
 	if err != nil {
 		return fmt.Errorf("status: %w", err)
