@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +30,7 @@ var rates = map[gputrain.EventKind]struct {
 	gputrain.EventRetry:      {100, 0, "Task.Retries"},
 	gputrain.EventCost:       {20, 0, "what is rented"},
 	gputrain.EventPreemption: {3, 0, "once for a machine"},
-	gputrain.EventTransfer:   {10, 120, "this program's clock, in each transfer"},
+	gputrain.EventTransfer:   {10, 120, "this program's clock, in each transfer, and Checkpoints.Every"},
 	gputrain.EventTraining:   {100, 6, "Training.Restarts, what a preflight looks at, and Checkpoints.Every"},
 	gputrain.EventStep:       {10, 2 * 60, "a second, for each task and training"},
 	gputrain.EventUsage:      {2 * 100, 12, "leastPause between samples, and faults by device and hour"},
@@ -40,10 +42,13 @@ var rates = map[gputrain.EventKind]struct {
 	gputrain.EventTrouble:    {10, 6, "this program's own work, and connections of its user"},
 }
 
-// A shouter is a node that says at all times whatever may become an event.
-type shouter struct{ hostile.Honest }
+// A shouter is a node that says at all times whatever may become an event. Its checkpoints are made up.
+type shouter struct {
+	hostile.Honest
+	checkpoints *fabulist
+}
 
-func (shouter) Session(_ hostile.Kind, command string) *hostile.Lie {
+func (n shouter) Session(kind hostile.Kind, command string) *hostile.Lie {
 	shout := func(say func(i int) string) hostile.Tamper {
 		return func(s *hostile.Session, dst io.Writer, _ io.Reader) {
 			for i := 0; ; i++ {
@@ -59,7 +64,7 @@ func (shouter) Session(_ hostile.Kind, command string) *hostile.Lie {
 		}
 	}
 	if !strings.HasSuffix(command, "gputrain-usage watch") {
-		return nil
+		return n.checkpoints.Session(kind, command)
 	}
 	return &hostile.Lie{
 		Stdout: shout(func(i int) string {
@@ -106,12 +111,15 @@ func TestHostileRates(t *testing.T) {
 	state, results := t.TempDir(), t.TempDir()
 	var mu sync.Mutex
 	seen := map[gputrain.EventKind]int{}
-	inBubbleWith(t, sim.Options{Exec: shouts}, func(t *testing.T, own *sim.Cloud) {
-		c := &cloud{Provider: sim.Config{Cloud: own}, nodes: map[string]*made{}, first: map[int]hostile.Liar{0: shouter{}}}
+	inBubbleWith(t, sim.Options{Exec: shouts, PreemptionNotice: 24 * time.Hour}, func(t *testing.T, own *sim.Cloud) {
+		c := &cloud{Provider: sim.Config{Cloud: own}, nodes: map[string]*made{}, first: map[int]hostile.Liar{0: shouter{checkpoints: &fabulist{tame: true, files: true, r: rand.New(rand.NewPCG(1, 1))}}}}
 		defer c.close()
+		kept := func(every time.Duration) gputrain.Checkpoints {
+			return gputrain.Checkpoints{To: filepath.Join(results, "kept"), Every: every}
+		}
 		began := time.Now()
 		pool, err := gputrain.Open(t.Context(), c, gputrain.Spec{
-			Nodes: 1, Concurrency: 2, MaxReplacements: -1, Accelerator: accelerators.A100(), Image: gputrain.Image{Setup: []string{"shout"}},
+			Nodes: 1, Concurrency: 2, MaxReplacements: -1, Allocation: gputrain.SpotIfAvailable, Accelerator: accelerators.A100(), Image: gputrain.Image{Setup: []string{"shout"}},
 		}, gputrain.WithStateDir(state), gputrain.WithResultsDir(results), gputrain.WithUsage(time.Minute), gputrain.WithEvents(func(ev gputrain.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,10 +136,17 @@ func TestHostileRates(t *testing.T) {
 				c.at(0).HangUp()
 			}
 		})
+		running.Go(func() { // the end of the machine is announced again and again, and nothing starts there any more
+			time.Sleep((minutes - 2) * time.Minute)
+			for range 8 {
+				own.Preempt(pool.Nodes()[0].ID, 24*time.Hour)
+				time.Sleep(15 * time.Second)
+			}
+		})
 		running.Go(func() {
-			pool.WithContext(ctx).Run(gputrain.Task{Args: []string{"shout"}})
+			pool.WithContext(ctx).Run(gputrain.Task{Name: "task", Args: []string{"shout"}, Checkpoints: kept(time.Second)})
 			for ctx.Err() == nil {
-				pool.WithContext(ctx).Train(gputrain.Training{Task: gputrain.Task{Args: []string{"shout"}}, Nodes: 1, ProcessesPerNode: 1, Restarts: 3})
+				pool.WithContext(ctx).Train(gputrain.Training{Task: gputrain.Task{Name: "training", Args: []string{"shout"}, Checkpoints: kept(time.Second)}, Nodes: 1, ProcessesPerNode: 1, Restarts: 3})
 				time.Sleep(time.Second)
 			}
 		})
@@ -152,6 +167,11 @@ func TestHostileRates(t *testing.T) {
 			}
 			if most := r.atOnce + passed*r.minute; seen[kind] > most {
 				t.Errorf("%d events of kind %v in %d minutes, and %s allows %d", seen[kind], kind, passed, r.by, most)
+			}
+		}
+		for _, kind := range []gputrain.EventKind{gputrain.EventPreemption, gputrain.EventTransfer} {
+			if seen[kind] == 0 {
+				t.Errorf("no event of kind %v: it was not tried", kind)
 			}
 		}
 		for _, kind := range []gputrain.EventKind{gputrain.EventNode, gputrain.EventStep, gputrain.EventUsage, gputrain.EventProgress, gputrain.EventRetry, gputrain.EventTraining} {

@@ -64,13 +64,15 @@ func TestHostileSeeds(t *testing.T) {
 
 // A world has what the seeds of a shard share, because it is slow to create.
 type world struct {
-	t      *testing.T
-	files  *rig
-	socket string // socket of a worker
-	pool   *gputrain.Compute
-	cloud  *cloud
-	home   *hostile.Home // home of the pool
-	failed int
+	t       *testing.T
+	files   *rig
+	socket  string // socket of a worker
+	pool    *gputrain.Compute
+	cloud   *cloud
+	home    *hostile.Home // home of the pool
+	trained *hostile.Home // home of the trainings
+	copied  int           // checkpoints that have come from them
+	failed  int
 }
 
 // try runs one seed.
@@ -82,7 +84,8 @@ func (w *world) try(seed uint64) {
 		try   func(*rand.Rand) error
 		limit time.Duration
 	}{
-		{"files", 64, w.tryFiles, patience},
+		{"files", 60, w.tryFiles, patience},
+		{"training", 4, w.tryTraining, patience},
 		{"supervisor", 14, w.trySupervisor, patience},
 		{"worker", 12, w.tryWorker, patience},
 		{"simulated pool", 8, w.trySimulated, patience},
