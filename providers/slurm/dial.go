@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/localnet"
 	gossh "github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -44,7 +45,14 @@ func (d *slurmDriver) running(ctx context.Context, id string) (job, error) {
 	return j, nil
 }
 
+// dial connects to the address in the job's comment, which root of a compute node can write too. It may be one of the login
+// node's, where jobs can run, but none that no machine has.
 func (d *slurmDriver) dial(ctx context.Context, j job) (net.Conn, error) {
+	if host, _, err := splitAddr(j.comment.addr); err == nil {
+		if a, ok := localnet.Parse(host); ok && localnet.Reserved(a) != "" {
+			return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("%w: %s is an address %s; nothing was sent", localnet.ErrLocal, host, localnet.Reserved(a))}
+		}
+	}
 	l, remote := d.shell.(*login)
 	if !remote {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", j.comment.addr)
