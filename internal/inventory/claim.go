@@ -98,7 +98,7 @@ func leaseOf(r driver.Resource) time.Duration { return min(max(r.Lease, 0), long
 
 // verdictOn judges a resource of a pool that only its provider knows, by its own tag. marks is whether programs record there that
 // they live. A living owner decides; a dead one does not, since another program may have taken the pool up, which its first
-// owner's mark does not show. Times from before the resource was made count as missing.
+// owner's mark does not show. Times that are no later than 1970 count as missing.
 func verdictOn(r driver.Resource, marks bool, at time.Time) verdict {
 	if program, err := owner.Parse(r.Owner); err == nil {
 		if alive, known := program.Alive(); known && alive {
@@ -106,21 +106,15 @@ func verdictOn(r driver.Resource, marks bool, at time.Time) verdict {
 		}
 	}
 	lease := leaseOf(r)
-	later := func(t time.Time) time.Time {
-		if t.Unix() <= 0 || t.Before(r.Created.Add(-clockSkew)) {
-			return time.Time{}
-		}
-		return t
-	}
-	expires, until := later(r.Expires), later(r.LeaseUntil)
+	expires, until := r.Expires, r.LeaseUntil
 	switch {
-	case !expires.IsZero() && at.After(expires.Add(clockSkew)):
+	case expires.Unix() > 0 && at.After(expires.Add(clockSkew)):
 		return over
 	case until.After(at.Add(lapse(longestLease) + clockSkew)), lease > 0 && until.After(at.Add(lapse(lease)+clockSkew)):
 		return endless
-	case !until.IsZero() && at.After(until.Add(clockSkew)):
+	case until.Unix() > 0 && at.After(until.Add(clockSkew)):
 		return over
-	case !until.IsZero():
+	case until.Unix() > 0:
 		return lives
 	case r.Created.IsZero(), lease == 0:
 		return unsure

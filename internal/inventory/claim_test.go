@@ -42,7 +42,6 @@ func TestVerdictOn(t *testing.T) {
 		{"its age is not known", driver.Resource{Kind: "network", Lease: time.Minute}, false, unsure},
 		{"its lease is not known", driver.Resource{Kind: "network", Created: ago(old)}, false, unsure},
 
-		{"a TTL that ends before the machine was made", driver.Resource{Kind: machineKind, State: up, Created: ago(old), Expires: ago(2 * old)}, false, unsure},
 		{"a TTL of 1970", driver.Resource{Kind: machineKind, State: up, Expires: time.Unix(0, 0)}, false, unsure},
 		{"a TTL until 2096, and a lease that is over", driver.Resource{Kind: machineKind, State: up, Created: ago(old), Lease: time.Minute, Expires: at.Add(70 * year), LeaseUntil: ago(time.Hour)}, true, over},
 		{"a lease until 2096", driver.Resource{Kind: machineKind, State: up, Created: ago(old), Lease: time.Minute, LeaseUntil: at.Add(70 * year)}, true, endless},
@@ -50,7 +49,7 @@ func TestVerdictOn(t *testing.T) {
 		{"a lease until 2096 of an unknown length", driver.Resource{Kind: machineKind, State: up, LeaseUntil: at.Add(70 * year)}, true, endless},
 		{"a lease of 70 years until 2096", driver.Resource{Kind: machineKind, State: up, Created: ago(old), Lease: 70 * year, LeaseUntil: at.Add(70 * year)}, true, endless},
 		{"the longest mark of its program, by a clock that is ahead", driver.Resource{Kind: machineKind, State: up, Created: ago(old), Lease: time.Hour, LeaseUntil: at.Add(lapse(time.Hour) + clockSkew)}, true, lives},
-		{"a lease that ended before the machine was made", driver.Resource{Kind: machineKind, State: up, Created: ago(time.Minute), Lease: time.Hour, LeaseUntil: ago(old)}, true, lives},
+		{"a lease until 1969", driver.Resource{Kind: machineKind, State: up, Created: ago(time.Minute), Lease: time.Hour, LeaseUntil: time.Unix(-1, 0)}, true, lives},
 		{"a lease of 292 years", driver.Resource{Kind: "network", Created: ago(old), Lease: math.MaxInt64}, false, lives},
 		{"a lease of 292 years, two years ago", driver.Resource{Kind: "network", Created: ago(2 * year), Lease: math.MaxInt64}, false, over},
 		{"a negative lease", driver.Resource{Kind: "network", Created: ago(old), Lease: -time.Hour}, false, unsure},

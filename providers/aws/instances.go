@@ -93,6 +93,7 @@ func (i *instances) list(ctx context.Context, poolID string) (all []driver.Resou
 		if r.State, _ = stateOf(in); i.isGone(i.remembered(r.ID), r.State) {
 			continue
 		}
+		r.Doubt = tags.tag().Doubt(tags.value("Name"), time.Time{})
 		r.Created = sdk.ToTime(in.LaunchTime)
 		if r.HourlyUSD = tags.price(); in.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
 			r.HourlyUSD = i.offerOf(ctx, in, i.remembered(r.ID)).HourlyUSD

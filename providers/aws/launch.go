@@ -270,6 +270,13 @@ func (l *launcher) launched(m creation, id, zone string) driver.Instance {
 	return driver.Instance{ID: id, Name: node.Name, Rank: node.Rank, State: driver.InstancePending, Offer: offer}
 }
 
+// isOf reports whether a machine that is found by its tags can be that of a create by this driver.
+func (i *instances) isOf(in types.Instance, m creation) bool {
+	found := tagList(in.Tags).tag()
+	found.Created = sdk.ToTime(in.LaunchTime)
+	return pooltag.OfNode(m.req.Pool, m.node, i.opened).Is(found) && found.Doubt(tagList(in.Tags).value("Name"), time.Time{}) == ""
+}
+
 // settle looks by tags for the machine of a create whose answer was lost.
 func (l *launcher) settle(ctx context.Context, m creation, why error) ([]driver.Instance, error) {
 	if isAnswered(why) {
@@ -280,6 +287,9 @@ func (l *launcher) settle(ctx context.Context, m creation, why error) ([]driver.
 		Find: func(ctx context.Context) (got []driver.Instance, ok bool, err error) {
 			found, err := l.instances.find(ctx, filter("tag:"+tagNode, m.node.Name), filter("tag:"+tagPool, m.req.Pool.ID))
 			for _, in := range found {
+				if !l.instances.isOf(in, m) {
+					continue // it is a stranger's
+				}
 				if in.State != nil && in.State.Name != types.InstanceStateNameTerminated && in.State.Name != types.InstanceStateNameShuttingDown {
 					got = append(got, l.launched(m, sdk.ToString(in.InstanceId), zoneOf(in)))
 				}

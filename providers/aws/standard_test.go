@@ -54,6 +54,8 @@ func TestGolden(t *testing.T) {
 	}})
 }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestPool(t *testing.T) {

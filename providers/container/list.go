@@ -41,6 +41,9 @@ func (d *containerDriver) List(ctx context.Context, poolID string) ([]driver.Res
 	for _, m := range machines {
 		r := resource("machine", m.id, m.node(), m.labels)
 		r.State, _ = stateOf(m)
+		if !strings.HasSuffix(m.name, m.node()) {
+			r.Doubt = fmt.Sprintf("the engine calls it %q, and its label names node %q", m.name, m.node())
+		}
 		add(r)
 	}
 	for _, n := range networks {

@@ -155,7 +155,8 @@ func (l *launcher) launchNode(ctx context.Context, o order, n driver.NodeRequest
 // adopt takes over an existing instance if it is this very node.
 func (l *launcher) adopt(o order, in driver.Instance, there *computepb.Instance, why error) (driver.Instance, error) {
 	t := tagIn(there)
-	if t.Pool != o.req.Pool.ID {
+	asked := pooltag.Tag{Pool: o.req.Pool.ID, Owner: o.req.Pool.Owner, Name: in.Name, Created: o.begun}
+	if made := created(there.GetCreationTimestamp()); t.doubt(in.Name, made) != "" || !asked.Is(pooltag.Tag{Pool: t.Pool, Owner: t.Owner, Name: there.GetName(), Created: made}) {
 		return driver.Instance{}, fmt.Errorf("%w: instance %s exists already, but not for pool %s: %w", driver.ErrInvalid, in.ID, o.req.Pool.ID, why)
 	}
 	if t.Type != "" {

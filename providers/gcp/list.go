@@ -49,8 +49,10 @@ func resourceOf(in *computepb.Instance, zone string) (driver.Resource, bool) {
 	r.HourlyUSD = t.price()
 	r.State, _ = stateOf(in.GetStatus(), "")
 	r.LeaseUntil = labelForm.ReadMap(in.GetLabels()).Until
-	if at := created(in.GetCreationTimestamp()); !at.IsZero() {
-		r.Created = at
+	made := created(in.GetCreationTimestamp())
+	r.Doubt = t.doubt(in.GetName(), made)
+	if !made.IsZero() {
+		r.Created = made
 	}
 	return r, true
 }

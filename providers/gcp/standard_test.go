@@ -56,6 +56,8 @@ func TestGolden(t *testing.T) {
 // withAccount gives machines an account, as which they end themselves.
 func withAccount(c *Config) { c.ServiceAccount = "node@p.iam.gserviceaccount.com" }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestDetachFromWhatEndsItself(t *testing.T) {

@@ -166,6 +166,17 @@ func (t tag) resource(kind, id, name, place string) driver.Resource {
 	return r
 }
 
+// doubt returns why an instance with this tag may be a stranger's: see pooltag.Tag.Doubt. Its name has its rank.
+func (t tag) doubt(name string, made time.Time) string {
+	if t.Created == 0 {
+		return "its labels are of pool " + t.Pool + ", and its metadata are not"
+	}
+	if _, _, rank, ours := pooltag.ParseName(pooltag.Prefix + name); ours && rank != t.Rank {
+		return fmt.Sprintf("its name is %s, and its tag has rank %d", name, t.Rank)
+	}
+	return pooltag.Tag{Pool: t.Pool, Name: name, Created: fromUnix(t.Created)}.Doubt("", made)
+}
+
 func fromUnix(n int64) time.Time {
 	if n <= 0 {
 		return time.Time{}

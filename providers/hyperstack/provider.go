@@ -177,7 +177,8 @@ func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
 		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Country: countryOf(m.Environment.Region), Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
 		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit,
 	}
-	return cloud.Machine{Instance: in, Tag: tagOf(m)}
+	tag := tagOf(m)
+	return cloud.Machine{Instance: in, Tag: tag, Doubt: tag.Doubt(m.Name, time.Time{})}
 }
 
 // privateAddr returns the machine's address on its environment's network, if the other machines

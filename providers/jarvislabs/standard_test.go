@@ -51,6 +51,8 @@ func TestGolden(t *testing.T) {
 // No other process has the test's client.
 func TestGuardian(t *testing.T) { standard.With(l4, ownClient).Guardian(t) }
 
+func TestStrangers(t *testing.T) { standard.With(l4, ownClient).Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) { standard.Key(t) }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +137,11 @@ func (a *api) machine(ctx context.Context, k *cluster, j *job, pods []pod, now t
 		ID: id, State: r.state, StateReason: r.reason, FailureKind: r.kind, PreemptAt: r.preemptAt,
 		Offer: driver.Offer{Region: k.name, InstanceType: "job"},
 	}}
+	if j != nil {
+		machine.Doubt = machine.Tag.Doubt(j.Metadata.Name, j.Metadata.CreationTimestamp)
+	} else if !slices.ContainsFunc(m.OwnerReferences, func(o owner) bool { return o.Kind == "Job" && o.Name == machine.Tag.Name }) {
+		machine.Doubt = fmt.Sprintf("pod %s has its labels, and is not of the Job %s", m.Name, machine.Tag.Name)
+	}
 	if a.cfg.free() {
 		machine.Offer.HourlyUSD = driver.USD(0)
 	}

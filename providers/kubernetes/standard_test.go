@@ -37,6 +37,8 @@ var standard = cloudtest.Cloud[*fake, Config]{
 
 func TestReadme(t *testing.T) { standard.Readme(t) }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 // A cluster has no prices: Config has them.

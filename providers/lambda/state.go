@@ -2,6 +2,7 @@ package lambda
 
 import (
 	"net"
+	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
@@ -14,6 +15,9 @@ const user = "ubuntu"
 // promised to reach each other there within a region.
 func machine(in instance) cloud.Machine {
 	m := cloud.Machine{Tag: in.tag(), Instance: driver.Instance{ID: in.ID, PublicAddr: in.IP, Offer: offerOf(in.Type, in.Region, driver.Query{})}}
+	if in.Tags != nil {
+		m.Doubt = m.Tag.Doubt(in.Name, time.Time{}) // the name may be missing while it boots
+	}
 	m.State, m.StateReason = stateOf(in)
 	if m.State == driver.InstanceRunning {
 		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: user}

@@ -47,6 +47,8 @@ func TestGolden(t *testing.T) { standard.Golden(t, cloudtest.Written[Config]{Fil
 
 func TestGuardian(t *testing.T) { standard.Guardian(t) }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) { standard.Key(t, vendorVariable) }

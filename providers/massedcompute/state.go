@@ -23,6 +23,7 @@ var states = map[string]driver.InstanceState{
 // machine translates an instance.
 func machine(in instance) cloud.Machine {
 	m := cloud.Machine{Tag: pooltag.FromName(in.Name), Instance: driver.Instance{ID: in.UUID, PublicAddr: in.IP, StateReason: in.Status}}
+	m.Doubt = m.Tag.Doubt("", in.Created.Time)
 	if !in.Created.IsZero() {
 		m.Tag.Created = in.Created.Time
 	}

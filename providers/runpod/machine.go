@@ -27,7 +27,12 @@ func machine(p pod) cloud.Machine {
 		in.SSH = driver.Endpoint{Addr: net.JoinHostPort(host, strconv.Itoa(port)), User: user}
 		in.Ports = portsOf(p)
 	}
-	return cloud.Machine{Instance: in, Tag: tagOf(p), Region: p.DataCenterID}
+	tag := tagOf(p)
+	m := cloud.Machine{Instance: in, Tag: tag, Doubt: doubtOf(p, tag), Region: p.DataCenterID}
+	if tag.Name == "" {
+		m.ListAs, _, _ = strings.Cut(p.Env[tagNodes], ",")
+	}
+	return m
 }
 
 // clusterMachine represents a cluster without members. If its name is not a pool's, it has no
@@ -36,7 +41,7 @@ func clusterMachine(k cluster) cloud.Machine {
 	m := cloud.Machine{Instance: driver.Instance{ID: clusterID + k.ID, State: driver.InstancePending, StateReason: "a cluster without members"}, Region: k.DataCenterID}
 	name, is := strings.CutSuffix(k.Name, ofCluster)
 	if pool, node, _, ours := pooltag.ParseName(name); is && ours {
-		m.Tag = pooltag.Tag{Pool: pool, Name: node + ofCluster, Rank: -1, Created: moment(k.CreatedAt)}
+		m.ListAs, m.Tag = node, pooltag.Tag{Pool: pool, Name: node + ofCluster, Rank: -1, Created: moment(k.CreatedAt)}
 	}
 	return m
 }

@@ -73,6 +73,19 @@ func tagOf(p pod) pooltag.Tag {
 	return t
 }
 
+// doubtOf returns why a pod may be a stranger's, though its name is a pool's: its environment, if the API shows it, says otherwise.
+func doubtOf(p pod, t pooltag.Tag) string {
+	switch nodes := p.Env[tagNodes]; {
+	case t.Pool == "" || len(p.Env) == 0:
+		return ""
+	case p.Env[tagPool] != t.Pool:
+		return fmt.Sprintf("its name is of pool %s, and its environment of pool %q", t.Pool, p.Env[tagPool])
+	case t.Name != "" && !slices.Contains(strings.Split(nodes, ","), t.Name):
+		return fmt.Sprintf("its name is of node %s, and its environment of nodes %q", t.Name, nodes)
+	}
+	return ""
+}
+
 // A placement is the content of an offer's ID: what is rented, and where.
 type placement struct {
 	mode   ClusterMode

@@ -65,6 +65,8 @@ func TestGolden(t *testing.T) {
 // abroad has machines of hosts in two countries, which only GraphQL rents.
 func abroad(c *Config) { c.Cloud, c.CountryCodes = Community, []string{"US", "FR"} }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) {

@@ -221,6 +221,8 @@ func (a *api) Machine(ctx context.Context, id string) (cloud.Machine, error) {
 // are known.
 func (a *api) machine(ctx context.Context, zone string, s server) (cloud.Machine, error) {
 	m := cloud.Machine{Tag: pooltag.FromWords(s.Tags)}
+	created, _ := time.Parse(time.RFC3339, s.Created) // zero if it is not a time
+	m.Doubt = m.Tag.Doubt(s.Name, created)
 	m.ID, m.PublicAddr = zone+"/"+s.ID, s.ipv4()
 	m.State, m.StateReason = state(s, m.Tag.Created)
 	if a.starts.note(s) {

@@ -8,6 +8,7 @@ type server struct {
 	StateDetail    string              `json:"state_detail"`
 	CommercialType string              `json:"commercial_type"`
 	Tags           []string            `json:"tags"`
+	Created        string              `json:"creation_date"`
 	PublicIP       *address            `json:"public_ip"` // from before there were several
 	PublicIPs      []address           `json:"public_ips"`
 	Volumes        map[string]attached `json:"volumes"`

@@ -50,6 +50,8 @@ func TestGolden(t *testing.T) {
 		cloudtest.Written[Config]{File: "vastai-bid-overlay", Query: driver.Query{Allocation: driver.Spot, Nodes: 2}, Change: overlayed})
 }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) {

@@ -37,7 +37,7 @@ func (p *provider) machine(in instance) cloud.Machine {
 			m.State, m.StateReason = driver.InstanceFailed, "it was stopped, and another user has rented its GPU"
 		}
 		if r.failed != nil {
-			m.Tag.Name = "" // it is not the node in its label
+			m.ListAs, m.Tag.Name = m.Tag.Name, "" // it is not the node in its label
 		}
 	}
 	if m.State == driver.InstanceFailed && in.MachineID != 0 {

@@ -235,6 +235,10 @@ func (v *verda) machine(in instance) cloud.Machine {
 	ended, country := v.ended[in.ID], v.countries[in.Location]
 	v.mu.Unlock()
 	m := cloud.Machine{Tag: ownerOf(in)}
+	m.Doubt = m.Tag.Doubt(in.Description, moment(in.CreatedAt))
+	if m.Doubt == "" && m.Tag.Pool != "" && in.Hostname != hostname(pooltag.Prefix+m.Tag.Name) {
+		m.Doubt = m.Tag.Doubt(in.Hostname, time.Time{})
+	}
 	m.ID, m.PublicAddr = in.ID, in.IP
 	m.State, m.StateReason = stateOf(in, ended)
 	m.Offer = in.hardware.offer()

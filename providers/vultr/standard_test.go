@@ -53,6 +53,8 @@ func TestGolden(t *testing.T) {
 
 func TestGuardian(t *testing.T) { standard.Guardian(t) }
 
+func TestStrangers(t *testing.T) { standard.Strangers(t) }
+
 func TestDetach(t *testing.T) { standard.Detach(t) }
 
 func TestKey(t *testing.T) { standard.Key(t) }

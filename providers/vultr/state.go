@@ -3,6 +3,7 @@ package vultr
 import (
 	"net"
 	"strings"
+	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloud"
@@ -64,7 +65,8 @@ func (m machine) instance(mode Mode) cloud.Machine {
 	if tag.Pool == "" { // without its tags it would be billed and not found
 		tag = pooltag.FromName(m.Label)
 	}
-	return cloud.Machine{Instance: in, Tag: tag}
+	created, _ := time.Parse(time.RFC3339, m.Created) // zero if it is not a time
+	return cloud.Machine{Instance: in, Tag: tag, Doubt: tag.Doubt(m.Label, created)}
 }
 
 // metalPrefix begins the IDs of servers, and distinguishes them from instances.

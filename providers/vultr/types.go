@@ -16,6 +16,7 @@ type machine struct {
 	Region       string   `json:"region"`
 	Label        string   `json:"label"`
 	Tags         []string `json:"tags"`
+	Created      string   `json:"date_created"`
 	MainIP       string   `json:"main_ip"`
 	Status       string   `json:"status"`
 	PowerStatus  string   `json:"power_status"`

@@ -114,6 +114,10 @@ type Machine struct {
 	driver.Instance
 	// Tag identifies the owner. If its Pool is empty, gputrain did not make the machine.
 	Tag pooltag.Tag
+	// Doubt is Resource.Doubt: see [pooltag.Tag.Doubt]. What a launch looks for is never a machine of which there is doubt.
+	Doubt string
+	// ListAs is the node's name in List's report of a machine that is not the one of its node and has no such name itself.
+	ListAs string
 	// Region is the machine's region, which List reports, if its offer is for several regions.
 	Region string
 }

@@ -127,7 +127,7 @@ func (d *Driver) List(ctx context.Context, poolID string) ([]driver.Resource, er
 			continue
 		}
 		r := m.Tag.Resource(d.provider, "machine", m.ID)
-		r.Name, r.State, r.Region, r.HourlyUSD = in.Name, in.State, cmp.Or(m.Region, in.Offer.Region), in.Offer.HourlyUSD
+		r.Name, r.Doubt, r.State, r.Region, r.HourlyUSD = cmp.Or(m.ListAs, in.Name), m.Doubt, in.State, cmp.Or(m.Region, in.Offer.Region), in.Offer.HourlyUSD
 		resources = append(resources, r)
 	}
 	shared, err := d.api.Shared(ctx, poolID)

@@ -53,7 +53,7 @@ func (d *Driver) launch(ctx context.Context, req driver.Launch, n driver.NodeReq
 	}
 	settles := id == "" && isOpen(d.fail("launch", err))
 	if settles {
-		id, err = d.settle(ctx, req.Pool, n.Name, err)
+		id, err = d.settle(ctx, order, err)
 	}
 	if id == "" {
 		return driver.Instance{}, err
@@ -136,14 +136,14 @@ func (d *Driver) undo(ctx context.Context, id string) error {
 	}
 }
 
-// settle looks for the machine of a node by its tag.
-func (d *Driver) settle(ctx context.Context, pool driver.PoolInfo, name string, why error) (string, error) {
+// settle looks for the machine of an order by its tag.
+func (d *Driver) settle(ctx context.Context, order Order, why error) (string, error) {
 	return Search[string]{
-		Pool: pool, Name: name, Why: why, Lag: d.api.Capabilities().ListLag, Pause: Second,
+		Pool: order.Pool, Name: order.Node.Name, Why: why, Lag: d.api.Capabilities().ListLag, Pause: Second,
 		Find: func(ctx context.Context) (string, bool, error) {
-			all, err := d.api.Machines(ctx, pool.ID)
+			all, err := d.api.Machines(ctx, order.Pool.ID)
 			for _, m := range all {
-				if m.Tag.Pool == pool.ID && m.Tag.Name == name && m.State != driver.InstanceTerminated {
+				if order.Tag.Is(m.Tag) && m.Doubt == "" && m.State != driver.InstanceTerminated {
 					return m.ID, true, nil
 				}
 			}

@@ -16,6 +16,7 @@ var standardTests = map[string]map[string]string{
 	// TestPool's pool, while calls fail.
 	"TestPoolUnderFaults": nil,
 	"TestDetach":          nil,
+	"TestStrangers":       nil,
 	"TestErrors":          nil,
 	"TestConfigFaults":    nil,
 	"TestGolden":          nil,
