@@ -62,8 +62,9 @@ type Config struct {
 	// Variables that they export reach the tasks.
 	Setup []string
 	// WorkDir is the folder of the node in which the job makes its own, with the tasks' home. It
-	// may have variables of the job: "/scratch/$USER". It must be local to the node, and
-	// this user's or root's: others could replace what is in theirs. Empty means ${TMPDIR:-/tmp}.
+	// may have variables of the job: "/scratch/$USER". It must be local to the node. Who
+	// may rename what is in it, its owner and its group if that may write, can act as you on the node: it may be a project's, but
+	// not another user's in a folder that everybody may write to. Empty means ${TMPDIR:-/tmp}, if it is yours or root's.
 	WorkDir string
 	// SSHD is the path of OpenSSH's server, 7.8 or later, on compute nodes. Empty means
 	// /usr/sbin/sshd.

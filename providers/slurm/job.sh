@@ -54,6 +54,40 @@ trusted() {
 	esac
 }
 
+# settled PATH succeeds if a path leads to a folder, and only those whom its user trusts can have it lead elsewhere. Each folder on the
+# way, and each link, may be another user's, such as a project's: its owner put it there, or whoever owns the folder above. But what
+# is in a folder that everybody may write to must be this user's or root's, and that folder sticky.
+settled() {
+	local at= rest=${1#/}/ open= links=0 mode count uid others
+	while :; do
+		read -r mode count uid others <<<"$(ls -ldn -- "${at:-/}" 2>/dev/null)"
+		case $uid in 0 | "$EUID") ;; *) [ -n "$uid" ] && [ -z "$open" ] || return 1 ;; esac
+		open=
+		case $mode in
+		l*)
+			links=$((links + 1)) && [ "$links" -le 40 ] || return 1
+			rest=$(readlink -- "$at")/$rest
+			case $rest in /*) ;; *) rest=${at%/*}/$rest ;; esac
+			at= rest=${rest#/}
+			continue
+			;;
+		d???????w[tT]*) open=1 ;;
+		d???????w*) return 1 ;;
+		d*) ;;
+		*) return 1 ;;
+		esac
+		while :; do
+			[ -n "$rest" ] || return 0
+			case $rest in
+			/* | ./*) rest=${rest#*/} ;;
+			../*) rest=${at%/*}/${rest#../} at= rest=${rest#/} && continue 2 ;;
+			*) break ;;
+			esac
+		done
+		at=$at/${rest%%/*} rest=${rest#*/}
+	done
+}
+
 # is_job FOLDER FILE succeeds if a folder is one that a job of this user has made, and has the file. Nobody else can write to it,
 # and a pipe, which would be waited for, is no file.
 is_job() {
@@ -107,7 +141,7 @@ remove_stale() {
 
 work=$gt_work
 remove_stale
-mkdir -p "$work" && trusted "$work" && dir=$(mktemp -d "$work/gputrain-$job-XXXXXX") && mkdir "$dir/home" || give_up workdir
+mkdir -p "$work" && settled "$work" && { [ "$gt_work_given" = 1 ] || trusted "$work"; } && dir=$(mktemp -d "$work/gputrain-$job-XXXXXX") && mkdir "$dir/home" || give_up workdir
 case $dir in *[!A-Za-z0-9_./+-]*) give_up workdir ;; esac
 echo "$(hostname) $$" >"$dir/pid"
 printf '%s\n' "$gt_start" >"$dir/start.sh"

@@ -94,7 +94,7 @@ var failures = map[string]struct {
 	text string
 	hint string
 }{
-	"workdir":   {driver.ErrInvalid, "the job cannot make a folder in WorkDir", "set WorkDir to a folder of the compute nodes that you may write to, and that is yours or root's"},
+	"workdir":   {driver.ErrInvalid, "the job cannot make a folder in WorkDir", "set WorkDir to a folder of the compute nodes that you may write to: yours or root's, or a project's, and not in one that everybody may write to"},
 	"setup":     {driver.ErrBootstrap, "a line of Setup has failed", "run it in a job of your own"},
 	"mount":     {driver.ErrNotFound, "a path of Spec.Mounts does not exist on the node, or its Target cannot be made", "check Source on a compute node"},
 	"sshd":      {driver.ErrUnsupported, "there is no SSH server on the node", "set SSHD to the path of sshd there; a Container needs one in its image"},

@@ -28,6 +28,7 @@ func (d *controller) batch(pool driver.PoolInfo, c comment, mounts []driver.Moun
 	set("gt_mark", quote(commentMark+" pool="+c.Pool))
 	set("gt_key", quote(strings.TrimSpace(pool.AuthorizedKey)))
 	set("gt_work", `"`+d.cfg.WorkDir+`"`) // variables in it are the job's: see workPath
+	set("gt_work_given", fmt.Sprint(btoi(d.cfg.WorkDir != defaultWorkDir)))
 	set("gt_sshd", quote(d.cfg.SSHD))
 	set("gt_ports", fmt.Sprintf("(%d %d)", d.cfg.Ports[0], d.cfg.Ports[1]))
 	set("gt_lease", fmt.Sprint(leaseSeconds(pool)))

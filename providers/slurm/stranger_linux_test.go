@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,52 @@ func TestStrangersOnTheNode(t *testing.T) {
 			out, _ := jobPart(t, "work="+quote(work)+"\ngt_mounts=("+quote(source)+" \"$work/data\")\ndir=$(mktemp -d \"$work/gputrain-9-XXXXXX\")", tt.run)
 			if !strings.Contains(out, tt.want) {
 				t.Errorf("%q, want %q", out, tt.want)
+			}
+		})
+	}
+}
+
+// A folder of another user is a job's work folder only where its owner, or root, has let him put it: a project's, whose group may write
+// or not. None is found through what everybody could have put there.
+func TestProjectWorkDir(t *testing.T) {
+	strangertest.Need(t)
+	for name, tt := range map[string]struct {
+		make, path string // made by the other user in $1, which is his, or in $2, which everybody may write to
+		want       bool
+	}{
+		"closed":                              {`mkdir -m 755 "$1/lab"`, "project/lab", true},
+		"of a group":                          {`mkdir -m 2770 "$1/lab"`, "project/lab", true},
+		"deep":                                {`mkdir -m 755 -p "$1/lab" "$1/lab/x"`, "project/lab/x", true},
+		"a link there":                        {`mkdir -m 755 "$1/lab"; ln -s lab "$1/now"`, "project/now", true},
+		"for everybody, and sticky":           {`mkdir "$1/lab"; chmod 1777 "$1/lab"`, "project/lab", true},
+		"for everybody":                       {`mkdir "$1/lab"; chmod 777 "$1/lab"`, "project/lab", false},
+		"below one for everybody":             {`mkdir "$1/lab"; mkdir -m 755 "$1/lab/x"; chmod 777 "$1/lab"`, "project/lab/x", false},
+		"below a sticky one":                  {`mkdir "$1/lab"; mkdir -m 755 "$1/lab/x"; chmod 1777 "$1/lab"`, "project/lab/x", false},
+		"where everybody may write":           {`mkdir -m 755 "$2/lab"`, "shared/lab", false},
+		"deep where everybody may write":      {`mkdir -m 755 -p "$2/lab" "$2/lab/x"`, "shared/lab/x", false},
+		"a link where everybody may write":    {`ln -s "$1" "$2/lab"`, "shared/lab", false},
+		"below a link that everybody may set": {`mkdir -m 755 "$1/lab"; ln -s "$1" "$2/p"`, "shared/p/lab", false},
+		"by way of that":                      {`mkdir -m 755 "$1/lab"; ln -s "$2/../project/lab" "$1/now"`, "project/now", true},
+		"a link to where everybody may write": {`mkdir -m 755 "$2/lab"; ln -s "$2/lab" "$1/now"`, "project/now", false},
+		"a link to itself":                    {`ln -s now "$1/now"`, "project/now", false},
+		"a file":                              {`: >"$1/lab"`, "project/lab", false},
+		"nothing":                             {`:`, "project/lab", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := filepath.Join(strangertest.Shared(t), "top")
+			project, shared := filepath.Join(top, "project"), filepath.Join(top, "shared")
+			for dir, mode := range map[string]os.FileMode{top: 0o755, project: 0o777, shared: 0o777 | os.ModeSticky} {
+				if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			strangertest.Run(t, tt.make, project, shared)
+			if err := os.Chmod(project, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := jobPart(t, "", "if settled "+quote(filepath.Join(top, tt.path))+"; then echo used; else echo refused; fi")
+			if want := map[bool]string{true: "used\n", false: "refused\n"}[tt.want]; out != want {
+				t.Errorf("%q", out)
 			}
 		})
 	}

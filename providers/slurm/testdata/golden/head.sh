@@ -3,6 +3,7 @@ gt_comment='gputrain/1 pool=p1 owner=host/1/2 rank=0 created=1795767031 tag:team
 gt_mark='gputrain/1 pool=p1'
 gt_key='ssh-ed25519 AAAA a'\''b"c$(touch /tmp/never) \d'
 gt_work="/scratch/$USER"
+gt_work_given=1
 gt_sshd=/usr/sbin/sshd
 gt_ports=(20000 31999)
 gt_lease=900
