@@ -66,11 +66,13 @@ func (a Account) selfDestructs(inst driver.Instance) bool {
 func rowOf(inst driver.Instance) ledger.Row {
 	row := ledger.Row{
 		Name: inst.Name, Kind: machineKind, Rank: inst.Rank, ID: inst.ID, Region: inst.Offer.Region, InstanceType: inst.Offer.InstanceType,
-		Spot: inst.Offer.Spot, BillingUnit: inst.Offer.BillingUnit, HostKeys: inst.SSH.HostKeys, Member: inst.Offer.Account,
+		Spot: inst.Offer.Spot, HostKeys: inst.SSH.HostKeys, Member: inst.Offer.Account,
 	}
 	if usd, known := inst.Offer.HourlyUSD.USD(); known {
 		row.HourlyUSD = &usd
 	}
+	m := machine{inst: inst}
+	row.BillingUnit, row.Bill = inst.Offer.BillingUnit, m.bill()
 	return row
 }
 
@@ -83,5 +85,7 @@ func (a Account) machineOf(row ledger.Row) *machine {
 	if row.HourlyUSD != nil {
 		inst.Offer.HourlyUSD = driver.USD(*row.HourlyUSD)
 	}
-	return &machine{inst: inst, launched: cmp.Or(row.Created, row.Intended), gone: row.Gone, leased: row.Root != ""}
+	m := &machine{inst: inst, launched: cmp.Or(row.Intended, row.Created), gone: row.Gone, leased: row.Root != ""}
+	m.setBill(row.Bill)
+	return m
 }

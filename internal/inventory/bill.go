@@ -103,7 +103,7 @@ func (m *machine) reprice(o driver.Offer) bool {
 	if _, known := m.inst.Offer.HourlyUSD.USD(); known {
 		m.charged = append(m.charged, charge{tariffOf(m.inst.Offer), time.Now()})
 	}
-	m.inst.Offer.HourlyUSD, m.inst.Offer.Parts = o.HourlyUSD, o.Parts
+	m.inst.Offer.HourlyUSD, m.inst.Offer.Parts, m.rebilled = o.HourlyUSD, o.Parts, true
 	return true
 }
 
@@ -124,6 +124,7 @@ func (s *Spending) FollowPrices(ctx context.Context, changed func()) {
 			s.machines.update(inst.ID, func(m *machine) { moved = m.reprice(inst.Offer) || moved })
 		}
 		if moved {
+			s.noted()
 			changed()
 		}
 	}
@@ -131,7 +132,11 @@ func (s *Spending) FollowPrices(ctx context.Context, changed func()) {
 
 // Moved notes what a machine has received from elsewhere, and sent there, in bytes since it was launched.
 func (s *Spending) Moved(id string, received, sent int64) {
-	s.machines.update(id, func(m *machine) { m.traffic = traffic{received, sent} })
+	s.machines.update(id, func(m *machine) {
+		now := traffic{max(received, m.traffic.received), max(sent, m.traffic.sent)}
+		m.rebilled = m.rebilled || now != m.traffic
+		m.traffic = now
+	})
 }
 
 // spot returns the IDs of the spot machines that are billed.

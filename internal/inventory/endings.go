@@ -61,6 +61,7 @@ func (e *endings) gone(ids []string) {
 	if len(ids) == 0 {
 		return
 	}
+	e.book.note(e.book.ledger.Billed(e.machines.bills(ids...)...))
 	e.book.note(e.book.ledger.Gone("", e.machines.names(ids, func(m *machine) {
 		if m.gone.IsZero() {
 			m.gone = time.Now()

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -102,7 +103,12 @@ func KeyPath(inv *Inventory) string {
 func (inv *Inventory) Fenced() error { return inv.book.fenced() }
 
 // Close releases the ledger, which is removed if everything is gone.
-func (inv *Inventory) Close(allGone bool) error { return inv.book.close(allGone) }
+func (inv *Inventory) Close(allGone bool) error {
+	if !allGone {
+		noteBills(context.Background(), inv)
+	}
+	return inv.book.close(allGone)
+}
 
 // Closing records that the pool is being ended.
 func (inv *Inventory) Closing() { inv.book.note(inv.book.ledger.Closing()) }

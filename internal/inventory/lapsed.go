@@ -25,6 +25,7 @@ func (inv *Inventory) KeepLease(ctx context.Context) {
 	}
 	for retry.Sleep(ctx, renewal(inv.info.Lease)) {
 		inv.book.note(inv.book.ledger.Renew())
+		noteBills(ctx, inv)
 	}
 }
 

@@ -27,6 +27,7 @@ type machine struct {
 	leased   bool            // it ends itself once its lease has run out
 	charged  []charge        // at other prices than now; the first from the launch on
 	traffic  traffic         // so far
+	rebilled bool            // its price, or what else its bill has, has changed since the ledger has it
 }
 
 // resource returns the machine as what may be left.
@@ -62,12 +63,13 @@ func (m *machine) observe(s driver.InstanceState) (news bool) {
 	case s == driver.InstanceTerminated || m.accepted.IsZero():
 		return false
 	case s == driver.InstanceRunning || s == driver.InstancePending:
+		m.rebilled = m.rebilled || !m.unbilled.IsZero()
 		m.unbilled, m.accepted = time.Time{}, time.Now()
 		return false
 	}
 	news = m.unbilled.IsZero()
 	if news {
-		m.unbilled = m.accepted
+		m.unbilled, m.rebilled = m.accepted, true
 	}
 	return news
 }

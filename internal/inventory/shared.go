@@ -48,12 +48,20 @@ func (s *shared) record(r driver.Resource) error {
 
 // recall loads a row of an earlier program.
 func (s *shared) recall(row ledger.Row) {
-	if row.Kind == machineKind || row.Name == market.SharedKind || row.State == ledger.Gone {
+	switch {
+	case row.Kind == machineKind || row.Name == market.SharedKind:
+		return
+	case row.State == ledger.Gone:
+		if row.HourlyUSD != nil && !row.Created.IsZero() && row.Note == "" { // with a note the pool does not pay for it
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.spent += *row.HourlyUSD * max(row.Gone.Sub(cmp.Or(row.Intended, row.Created)), 0).Hours()
+		}
 		return
 	}
 	r := driver.Resource{
 		Provider: s.account.providerOf(row.Member), Account: row.Member, Pool: s.pool, Kind: row.Kind, ID: row.ID, Name: strings.TrimPrefix(row.Name, row.Kind+" "),
-		Region: row.Region, Created: row.Created,
+		Region: row.Region, Created: cmp.Or(row.Intended, row.Created),
 	}
 	if row.HourlyUSD != nil {
 		r.HourlyUSD = driver.USD(*row.HourlyUSD)

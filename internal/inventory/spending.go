@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type Spending struct {
 	expires  time.Time // zero if the pool has no TTL
 	machines *machines
 	shared   *shared
+	noted    func() // has the ledger note what has changed
 	budget   Budget
 	paying   chan struct{} // has room for one: with a budget, one launch at a time, since each must see what the others cost
 	report   Reporter
@@ -33,7 +35,10 @@ type Spending struct {
 
 // NewSpending returns the spending of an inventory.
 func NewSpending(inv *Inventory, budget Budget) *Spending {
-	return &Spending{account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, shared: &inv.shared, budget: budget, paying: make(chan struct{}, 1), report: inv.report}
+	return &Spending{
+		account: inv.account, lease: inv.info.Lease, expires: inv.info.Expires, machines: &inv.machines, shared: &inv.shared, report: inv.report,
+		noted: func() { noteBills(context.Background(), inv) }, budget: budget, paying: make(chan struct{}, 1),
+	}
 }
 
 // A Cost is the cost of a pool. Its fields are those of gputrain.Cost, which documents them.

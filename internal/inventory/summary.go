@@ -18,9 +18,11 @@ type Summary struct {
 
 // Summarize summarizes a ledger. It asks no provider.
 func Summarize(snap *ledger.Snapshot) (s Summary) {
-	account := Account{Provider: snap.Provider}
+	account, now := Account{Provider: snap.Provider}, time.Now()
+	things := shared{account: account, pool: snap.Pool}
 	for _, row := range snap.Rows {
 		if row.Kind != machineKind {
+			things.recall(row)
 			continue
 		}
 		if row.State != ledger.Gone {
@@ -29,11 +31,13 @@ func Summarize(snap *ledger.Snapshot) (s Summary) {
 		if row.ID == "" {
 			continue // nothing is known to have been made
 		}
-		usd, known := account.machineOf(row).usd(time.Now())
+		usd, known := account.machineOf(row).usd(now)
 		s.CostUSD += usd
 		if !known {
 			s.Unknown++
 		}
 	}
+	usd, _ := things.cost(now)
+	s.CostUSD += usd
 	return s
 }

@@ -237,6 +237,24 @@ func (l *Ledger) rows(s State, rows []Row) error {
 	})
 }
 
+// Billed records prices and bills of rows, in whatever state they are. It ignores rows that the ledger does not have.
+func (l *Ledger) Billed(rows ...Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return l.change(func(b *book) []entry {
+		var es []entry
+		at := time.Now()
+		for _, now := range rows {
+			if r, known := b.row(now.Name); known {
+				r = r.merged(Row{HourlyUSD: now.own().HourlyUSD, Billing: Billing{Bill: now.Bill}})
+				es = append(es, entry{Is: isRow, At: at, Row: &r})
+			}
+		}
+		return es
+	})
+}
+
 // Ending records that the named rows have been asked to end. It ignores rows that are gone, and
 // names that the ledger does not have.
 func (l *Ledger) Ending(names ...string) error { return l.enter(Ending, "", names) }

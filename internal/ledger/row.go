@@ -29,26 +29,60 @@ type Row struct {
 	// Name is unique in the pool. It is a machine's name, or "shared" for everything that Prepare
 	// makes, or kind and name of one of these resources. Kind is "machine", "shared", or a
 	// resource's own kind, such as "network" or "key".
-	Name         string        `json:"name"`
-	Kind         string        `json:"kind"`
-	Rank         int           `json:"rank"`
-	ID           string        `json:"id,omitempty"`
-	Region       string        `json:"region,omitempty"`
-	InstanceType string        `json:"instanceType,omitempty"`
-	Token        string        `json:"token,omitempty"`     // makes the create call idempotent
-	HourlyUSD    *float64      `json:"hourlyUSD,omitempty"` // nil means not known
-	Spot         bool          `json:"spot,omitempty"`
-	BillingUnit  time.Duration `json:"billingUnitNanoseconds,omitempty"`
-	HostKeys     []string      `json:"hostKeys,omitempty"`
-	Root         string        `json:"root,omitempty"`   // the node's folder, once leased
-	Member       string        `json:"member,omitempty"` // the group's member that has it
-	State        State         `json:"state"`
-	Intended     time.Time     `json:"intended,omitzero"`
-	Created      time.Time     `json:"created,omitzero"`
-	Leased       time.Time     `json:"leased,omitzero"`
-	Ending       time.Time     `json:"ending,omitzero"`
-	Gone         time.Time     `json:"gone,omitzero"`
-	Note         string        `json:"note,omitempty"`
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"`
+	Rank         int      `json:"rank"`
+	ID           string   `json:"id,omitempty"`
+	Region       string   `json:"region,omitempty"`
+	InstanceType string   `json:"instanceType,omitempty"`
+	Token        string   `json:"token,omitempty"`     // makes the create call idempotent
+	HourlyUSD    *float64 `json:"hourlyUSD,omitempty"` // nil means not known
+	Spot         bool     `json:"spot,omitempty"`
+	Billing
+	HostKeys []string  `json:"hostKeys,omitempty"`
+	Root     string    `json:"root,omitempty"`   // the node's folder, once leased
+	Member   string    `json:"member,omitempty"` // the group's member that has it
+	State    State     `json:"state"`
+	Intended time.Time `json:"intended,omitzero"`
+	Created  time.Time `json:"created,omitzero"`
+	Leased   time.Time `json:"leased,omitzero"`
+	Ending   time.Time `json:"ending,omitzero"`
+	Gone     time.Time `json:"gone,omitzero"`
+	Note     string    `json:"note,omitempty"`
+}
+
+// A Billing is how a machine is billed.
+type Billing struct {
+	BillingUnit time.Duration `json:"billingUnitNanoseconds,omitempty"`
+	Bill        *Bill         `json:"bill,omitempty"` // nil means that HourlyUSD is all that is known
+}
+
+// A Bill is what a machine costs beside its present price. It does not change: a row gets another one.
+type Bill struct {
+	// Parts are those of the present price.
+	Parts []Part `json:"parts,omitempty"`
+	// A GiB that it has received, or sent, costs so much. Received and Sent are bytes.
+	IngressUSD float64 `json:"ingressUSD,omitempty"`
+	EgressUSD  float64 `json:"egressUSD,omitempty"`
+	Received   int64   `json:"received,omitempty"`
+	Sent       int64   `json:"sent,omitempty"`
+	// Charged are its earlier prices, in the order of time.
+	Charged []Charge `json:"charged,omitempty"`
+	// Unbilled is since when it is billed no more, if that is not when it was gone.
+	Unbilled time.Time `json:"unbilled,omitzero"`
+}
+
+// A Part is a part of a price.
+type Part struct {
+	Name      string  `json:"name"`
+	HourlyUSD float64 `json:"hourlyUSD"`
+}
+
+// A Charge is a price, with its parts, until a time.
+type Charge struct {
+	HourlyUSD *float64  `json:"hourlyUSD,omitempty"` // nil means not known
+	Parts     []Part    `json:"parts,omitempty"`
+	Until     time.Time `json:"until"`
 }
 
 // A State is a stage in a row's life. It only advances, except from Gone: a resource that is found
@@ -124,6 +158,9 @@ func (r Row) merged(now Row) Row {
 	}
 	if now.HostKeys != nil {
 		r.HostKeys = now.HostKeys
+	}
+	if now.Bill != nil {
+		r.Bill = now.Bill
 	}
 	return r
 }

@@ -52,3 +52,45 @@ func TestABudgetAndAPriceThatMoves(t *testing.T) {
 		p.Close()
 	})
 }
+
+// Prices are whole after Attach, and in the list of pools: the parts, what a spot machine was charged before its price moved, and
+// machines that are gone. So the budget is what it was, too.
+func TestPricesAfterAttach(t *testing.T) {
+	spot := e2etest.OfferAt("here", 1)
+	spot.Spot, spot.Parts = true, []driver.PricePart{{Name: "machine", HourlyUSD: 0.75}, {Name: "disk", HourlyUSD: 0.25}}
+	e2etest.InCloud(t, sim.Options{Offers: []gputrain.Offer{spot}}, func(t *testing.T, c *e2etest.SimCloud) {
+		p := c.Pool(t, gputrain.Spec{Nodes: 2, Allocation: gputrain.Spot, BudgetUSD: 60})
+		time.Sleep(2 * time.Hour)
+		c.MovePrice("here", driver.USD(4))
+		time.Sleep(time.Hour)
+		if err := c.Vanish(p.Nodes()[1].ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		before := p.Cost()
+		pools, err := gputrain.StateDir(c.State).Pools()
+		if err != nil || len(pools) != 1 || math.Abs(pools[0].CostUSD-before.USD) > 1e-6 {
+			t.Errorf("the list of pools has %+v, %v, and the pool cost $%v", pools, err, before.USD)
+		}
+		leave(t, p)
+		p = reattach(t, c, p.ID())
+		after := p.Cost()
+		if before.USD < 19 || len(before.Nodes) != 3 || math.Abs(after.USD-before.USD) > 0.01 || after.HourlyUSD != before.HourlyUSD || len(after.Nodes) != len(before.Nodes) || len(after.Parts) < 2 {
+			t.Errorf("it cost %+v, and after Attach %+v", before, after)
+		}
+		for part, usd := range before.Parts {
+			if math.Abs(after.Parts[part]-usd) > 0.01 {
+				t.Errorf("the %s cost $%v, and after Attach $%v", part, usd, after.Parts[part])
+			}
+		}
+		begun := time.Now()
+		if _, err := p.Run(gputrain.Cmd("sleep", "100h")); err == nil {
+			t.Error("the budget did not end it")
+		}
+		left := time.Duration((60 - before.USD) / 8 * float64(time.Hour))
+		if ran := time.Since(begun); ran > left || ran < left-10*time.Minute {
+			t.Errorf("the rest of the budget lasted %v, want %v", ran, left)
+		}
+		p.Close()
+	})
+}
