@@ -260,14 +260,17 @@ func (e *tasksError) Unwrap() []error { return e.errs }
 // [ErrNodeLost], context.Canceled and the like in it, and syscall.ENOSPC if the disk was full: the
 // node's, or this machine's if output is kept here.
 type TaskError struct {
-	// Index and Name are the task's, and Node is the last one on which it ran.
+	// Index and Name are the task's, and Node is the last one on which it ran. Of a [Training], Index is the process or, with
+	// Torchrun and MPI, the node in the gang. Index is -1 for a node or the gang as a whole, and Node.Rank is -1 if no node is to
+	// blame, or none that is known.
 	Index int
 	Name  string
 	Node  Node
 	// Attempt counts from 1; 0 means that it was never started.
 	Attempt int
 	Cause   Cause
-	// Rank is the process of a [Training] that failed, and Step the last step that the task reported, or 0.
+	// Rank is the process of a [Training] that failed, or -1 if it is not known, or none. Step is the last step that the task
+	// reported, or 0.
 	Rank int
 	Step int64
 	// ExitCode is the command's, or -1 if it did not exit by itself.
@@ -287,7 +290,7 @@ type TaskError struct {
 func (e *TaskError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Name)
-	if node := nodeLabel(e.Node.Rank); e.Attempt > 0 && e.Name != node {
+	if node := nodeLabel(e.Node.Rank); e.Attempt > 0 && e.Node.Rank >= 0 && e.Name != node {
 		b.WriteString(" on " + node)
 	}
 	if e.Attempt > 1 {

@@ -58,7 +58,7 @@ func ExampleCompute_Train() {
 	// epoch 2: from step-120 on 2 nodes
 	// process 0 of 2 goes on from step-120
 	// process 1 of 2 goes on from step-120
-	// step 125 and step-120
+	// step 120 and step-120
 }
 
 // vote is a gang of functions that meet at the first node.

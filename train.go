@@ -37,9 +37,11 @@ type Training struct {
 	// later one works when it reports one too. Before that it works when any of its processes has printed something: in most
 	// programs only the first process prints. Zero means 15 minutes, and -1 no bound.
 	StartTimeout time.Duration
-	// StallTimeout bounds the time without a greater step, or without output from a program that reports no steps. A
-	// checkpoint that grows counts too. It also bounds how long processes run on after another one has ended with success. Zero
-	// means 30 minutes or, with steps, ten times the slowest of the last 20, but at least ten minutes. -1 means no bound.
+	// StallTimeout bounds the time without a greater step, from an epoch's first step on. A checkpoint that grows counts too.
+	// Until the first step, and so for a program that reports none, it bounds the time without output, and StartTimeout takes its
+	// place if that is longer: imports and downloads take their time. It also bounds how long processes run on after another
+	// one has ended with success. Zero means 30 minutes or, with steps, ten times the slowest of the last 20, but at least ten
+	// minutes. -1 means no bound.
 	StallTimeout time.Duration
 	// IdleTimeout bounds the time that an accelerator of the gang does nothing: it is used for less than 5 percent, and its
 	// memory does not change. Accelerators that cannot be sampled count as busy. Zero means 30 minutes, and -1 no bound.
@@ -77,7 +79,8 @@ type TrainResult struct {
 	Ranks []Result
 	// Epochs are the starts of the gang, in order.
 	Epochs []Epoch
-	// Step is the last step that was reported.
+	// Step is the step of Checkpoint. Without one, or if its name has no step, it is the last step that was reported, which
+	// Epochs have of each start.
 	Step int64
 	// Checkpoint is the newest checkpoint on this computer: a folder. Empty means that there is none.
 	Checkpoint string
@@ -109,12 +112,13 @@ type TrainError struct {
 	// Epoch is the epoch's number.
 	Epoch int
 	// Failures are those of its processes or nodes. The first is the root cause; those that only followed from it have CausePeer.
+	// If nothing tells which process a gang waited for that stalled, the first is that of the gang as a whole, with all stacks.
 	Failures []*TaskError
 	// Err says more about the end of the training, such as [ErrNoProgress], if there is more. It may be nil.
 	Err error
 }
 
-// Error names the epoch, the root cause, and how many others followed from it.
+// Error names the epoch, the root cause, and how many others followed from it or failed by themselves.
 func (e *TrainError) Error() string {
 	text := fmt.Sprintf("epoch %d", e.Epoch)
 	if e.Err != nil {
@@ -124,8 +128,17 @@ func (e *TrainError) Error() string {
 		return text
 	}
 	text += ": " + e.Failures[0].Error()
-	if more := len(e.Failures) - 1; more > 0 {
-		text += fmt.Sprintf("\n%s followed from it", count(more, "other failure"))
+	others, peers := 0, 0
+	for _, f := range e.Failures[1:] {
+		if others++; f.Cause == CausePeer {
+			peers++
+		}
+	}
+	if peers > 0 {
+		text += fmt.Sprintf("\n%s followed from it", count(peers, "other failure"))
+	}
+	if own := others - peers; own > 0 {
+		text += fmt.Sprintf("\n%s did not follow from it", count(own, "other failure"))
 	}
 	return text
 }

@@ -200,7 +200,10 @@ func (r *trainRun) run(ctx context.Context) (TrainResult, error) {
 	}
 	result.Elapsed = time.Since(r.began)
 	if r.keeper != nil {
-		result.Checkpoint, _ = r.keeper.Newest()
+		var step int64
+		if result.Checkpoint, step = r.keeper.Newest(); result.Checkpoint != "" && step >= 0 {
+			result.Step = step
+		}
 	}
 	if !r.unpriced {
 		result.CostUSD = driver.USD(r.usd)
@@ -388,13 +391,13 @@ var trainCauses = [...]Cause{
 // failure returns a failure as the user sees it.
 func (r *trainRun) failure(e *gang.Epoch, f gang.Failure) *TaskError {
 	out := &TaskError{
-		Index: max(f.Share, 0), Name: r.name + "/" + strconv.Itoa(max(f.Share, f.Node)), Attempt: e.Number,
-		Cause: trainCauses[f.Kind], Rank: max(f.Rank, 0), Step: f.Step, ExitCode: -1, Stack: f.Stack, Err: f.Err,
+		Index: f.Share, Name: r.name + "/" + strconv.Itoa(f.Share), Attempt: e.Number, Node: Node{Rank: -1},
+		Cause: trainCauses[f.Kind], Rank: f.Rank, Step: f.Step, ExitCode: -1, Stack: f.Stack, Err: f.Err,
 	}
 	if f.Share < 0 {
 		out.Name = r.name
 	}
-	if f.Node < len(e.Nodes) && e.Nodes[f.Node] != nil {
+	if f.Node >= 0 && f.Node < len(e.Nodes) && e.Nodes[f.Node] != nil {
 		out.Node = r.p.nodeOf(e.Nodes[f.Node].(trainNode).n)
 	}
 	if why := f.Why; why != nil {

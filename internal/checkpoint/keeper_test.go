@@ -112,6 +112,28 @@ func TestRestoreSendsWhatIsMissing(t *testing.T) {
 	tree{"rank0": "0", "rank1": "other"}.compare(t, filepath.Join(b.Dir, ".aside-step-7"))
 }
 
+// What a node refuses is told as that node's.
+func TestRestoreTellsTheNode(t *testing.T) {
+	a, _ := fakeNode(t, 0)
+	b, files := fakeNode(t, 1)
+	k, _ := newKeeper(t, Config{})
+	restore(t, k, "", a, b)
+	tree{"rank0": "0"}.save(t, a, "step-7")
+	must(t, k.Last(t.Context(), []Node{a, b}, true))
+	for _, op := range []string{"script", "contents"} {
+		files.set(func(now string) error {
+			if now == op {
+				return errors.New("it is full")
+			}
+			return nil
+		})
+		_, _, err := k.Restore(t.Context(), []Node{a, b})
+		if on, ok := errors.AsType[*NodeError](err); !ok || on.Node != 1 || !strings.Contains(err.Error(), "it is full") {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+}
+
 // The first node makes a checkpoint of a gang whole. Parts without it are moved aside, and not resumed from.
 func TestGang(t *testing.T) {
 	a, _ := fakeNode(t, 0)

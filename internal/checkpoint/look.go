@@ -129,7 +129,16 @@ func (l *look) has(name string) *seen {
 	return nil
 }
 
-// each calls do for all nodes at once, and returns the first error in their order.
+// A NodeError is an error of one of the nodes.
+type NodeError struct {
+	Node int // its index
+	Err  error
+}
+
+func (e *NodeError) Error() string { return e.Err.Error() }
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// each calls do for all nodes at once, and returns the first error in their order, as a NodeError.
 func each(nodes []Node, do func(i int, n Node) error) error {
 	errs := make([]error, len(nodes))
 	var wg sync.WaitGroup
@@ -137,9 +146,9 @@ func each(nodes []Node, do func(i int, n Node) error) error {
 		wg.Go(func() { errs[i] = do(i, n) })
 	}
 	wg.Wait()
-	for _, err := range errs {
+	for i, err := range errs {
 		if err != nil {
-			return err
+			return &NodeError{i, err}
 		}
 	}
 	return nil

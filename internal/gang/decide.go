@@ -29,11 +29,11 @@ func (g *gang) decide(e *Epoch) (again bool, err error) {
 		return false, errNoProgress
 	}
 	if root.Kind == NodeLost || root.Kind == Accelerator {
-		g.pause = 0
+		g.pause, g.next = 0, 0
 		return true, nil
 	}
 	g.restarts++
-	g.pause = min(max(2*g.pause, firstPause), longestPause)
+	g.pause, g.next = g.next, min(max(2*g.next, firstPause), longestPause)
 	return g.restarts <= g.Restarts, nil
 }
 
@@ -63,7 +63,7 @@ func (g *gang) replace(e *Epoch, root Failure) {
 	}
 	name := e.Nodes[root.Node].Name()
 	switch {
-	case root.Kind == Stalled || root.Kind == Idle:
+	case (root.Kind == Stalled || root.Kind == Idle) && root.Why == nil: // one that has ended by itself is the program's fault
 		if g.stalls[name]++; g.stalls[name] > 1 {
 			g.drop(root.Node, fmt.Errorf("two epochs of a training have stalled there: %w", root.Err))
 		}

@@ -30,8 +30,8 @@ const (
 // A Failure is why a share, or a node, failed.
 type Failure struct {
 	Kind Kind
-	// Node is the rank of the node in the gang. Share is the share, or -1 if it is the node as a whole. Rank is the process, or -1
-	// if it is not known.
+	// Node is the rank of the node in the gang, or -1 if it is not known, or the gang as a whole. Share is the share, or -1 if it is
+	// the node as a whole. Rank is the process, or -1 if it is not known.
 	Node, Share, Rank int
 	// Step is the last step that the share reported, or 0.
 	Step int64
@@ -52,8 +52,11 @@ type Failure struct {
 type endedError struct{ failures []Failure }
 
 func (e *endedError) Error() string {
-	if len(e.failures) == 0 {
+	switch {
+	case len(e.failures) == 0:
 		return "the training has ended"
+	case e.failures[0].Node < 0:
+		return "the training's processes start again, or have failed"
 	}
 	return fmt.Sprintf("another process of the training has failed, on its node %d", e.failures[0].Node)
 }

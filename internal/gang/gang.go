@@ -132,13 +132,14 @@ type Config struct {
 }
 
 const (
-	// After its first failure an epoch has collectTime to say what else failed.
-	collectTime = 5 * time.Second
+	// After its first failure an epoch has collectTime to say what else failed, and lossTime if that is the loss of a node: no
+	// word of the others changes what follows.
+	collectTime, lossTime = 5 * time.Second, time.Second
 	// It has unheardTime while a node cannot be reached.
 	unheardTime = time.Minute
 	// Fruitless epochs in a row, and starts that fail in a row, that end a training.
 	mostFruitless, mostUnstarted = 3, 3
-	// The pause before a restart begins with firstPause, and doubles up to longestPause.
+	// The first restart follows at once. The pause before the second is firstPause, and it doubles up to longestPause.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 	// An epoch whose processes ignore their end, on nodes that do not answer, is waited for endPatience.
 	endPatience = 3 * time.Minute
@@ -152,11 +153,12 @@ type gang struct {
 	last      []Node // of the last epoch, by rank
 	restarts  int    // failures of the program so far
 	fruitless int
-	unstarted int // epochs in a row that were not released
-	pause     time.Duration
-	best      int64 // the greatest step of all epochs
-	kept      int64 // the step of the newest checkpoint when the last epoch began
-	stepped   bool  // some epoch has reported steps
+	unstarted int           // epochs in a row that were not released
+	pause     time.Duration // before the next epoch
+	next      time.Duration // the pause after that, if the program fails again
+	best      int64         // the greatest step of all epochs
+	kept      int64         // the step of the newest checkpoint when the last epoch began
+	stepped   bool          // some epoch has reported steps
 
 	stalls     map[string]int // by the name of the node that was the root
 	memory     map[string]int // so too, ends for lack of memory
@@ -200,7 +202,7 @@ func (g *gang) takeUp(ctx context.Context, e *Epoch) (ending, error) {
 	g.last = e.Nodes
 	g.kept = g.Host.Checkpoint()
 	if !g.Released {
-		e.Failures = []Failure{{Share: -1, Rank: -1, At: time.Now(), Why: attempt.Failed(attempt.Cancelled, errNotFollowed), Err: errNotFollowed}}
+		e.Failures = []Failure{{Node: -1, Share: -1, Rank: -1, At: time.Now(), Why: attempt.Failed(attempt.Cancelled, errNotFollowed), Err: errNotFollowed}}
 		g.Host.Report(Failing, e)
 		g.end(ctx, e, nil)
 		g.Host.Report(Restarting, e)

@@ -213,6 +213,123 @@ func TestGang(t *testing.T) {
 			},
 		},
 		{
+			name: "a stall that nothing tells the cause of costs no node", nodes: 3, config: Config{StallTimeout: time.Minute, Restarts: 2}, ok: true,
+			setup: func(h *testHost) {
+				h.order = func(e *Epoch, failures []Failure) []Failure {
+					return append([]Failure{{Kind: Stalled, Node: -1, Share: -1, Rank: -1, Err: driver.ErrStalled}}, failures...)
+				}
+			},
+			script: func(_ *testHost, s *testShare) *Failure { return upTo(2, hangs)(s) },
+			look:   keepsNodes,
+		},
+		{
+			name: "a process that ends too early costs no node", nodes: 3, config: Config{StallTimeout: time.Minute, Restarts: 2}, ok: true,
+			setup: func(h *testHost) {
+				h.order = func(e *Epoch, failures []Failure) []Failure {
+					return append([]Failure{{Kind: Stalled, Node: 1, Share: 1, Rank: 1, Why: &attempt.Failure{Cause: attempt.Exit}, Err: driver.ErrStalled}}, failures...)
+				}
+			},
+			script: func(_ *testHost, s *testShare) *Failure {
+				return upTo(2, func(s *testShare) *Failure {
+					if s.share == 0 {
+						return hangs(s)
+					}
+					return nil
+				})(s)
+			},
+			look: keepsNodes,
+		},
+		{
+			name: "accelerators of all nodes do nothing", config: Config{Restarts: 2}, root: Idle, err: driver.ErrNoProgress, nodes: 3,
+			script: func(_ *testHost, s *testShare) *Failure {
+				for s.sleep(10 * time.Second) {
+					s.track.Output(s.share)
+					s.track.Sample(s.share, "0", 0, 3)
+				}
+				return nil
+			},
+			look: func(t *testing.T, h *testHost) {
+				keepsNodes(t, h)
+				if f := h.last()[0]; f.Node != -1 {
+					t.Errorf("%+v", f)
+				}
+			},
+		},
+		{
+			name: "a node is lost, and the others hang", nodes: 3, ok: true, within: 7 * time.Second,
+			script: func(h *testHost, s *testShare) *Failure {
+				return upTo(1, func(s *testShare) *Failure {
+					if s.share == 1 {
+						s.sleep(time.Second)
+						n := s.e.Nodes[1].(*testNode)
+						n.down.Store(true)
+						n.lose(errGone)
+					}
+					s.sleep(time.Hour)
+					return nil
+				})(s)
+			},
+			look: func(t *testing.T, h *testHost) {
+				if all := h.epochs[0].Failures; len(all) != 1 || all[0].Kind != NodeLost || all[0].Node != 1 || all[0].Rank != -1 {
+					t.Errorf("one loss is not one failure: %+v", all)
+				}
+			},
+		},
+		{
+			name: "the first restart follows at once", config: Config{Restarts: 1}, ok: true, within: 3 * time.Second,
+			script: func(_ *testHost, s *testShare) *Failure {
+				if s.e.Number == 1 {
+					return exit(1)
+				}
+				s.sleep(2 * time.Second)
+				return nil
+			},
+			look: func(t *testing.T, h *testHost) {
+				if pause := h.epochs[1].From.Sub(h.epochs[0].To); pause > 0 {
+					t.Errorf("a pause of %v", pause)
+				}
+			},
+		},
+		{
+			name: "the first step comes later than StallTimeout", config: Config{StallTimeout: time.Minute}, ok: true,
+			script: func(_ *testHost, s *testShare) *Failure {
+				s.track.Output(s.share)
+				s.sleep(14 * time.Minute) // imports, downloads
+				s.step(1)
+				s.sleep(50 * time.Second)
+				return nil
+			},
+		},
+		{
+			name: "a stall after the first step", config: Config{StallTimeout: time.Minute}, root: Stalled, within: 16*time.Minute - 10*time.Second,
+			script: func(_ *testHost, s *testShare) *Failure {
+				s.sleep(14 * time.Minute)
+				s.step(7)
+				s.sleep(time.Hour)
+				return nil
+			},
+			look: says("StallTimeout: it has waited for a step after 7"),
+		},
+		{
+			name: "no first step", config: Config{StallTimeout: time.Minute, StartTimeout: 5 * time.Minute}, root: Stalled, within: 6*time.Minute + 10*time.Second,
+			script: func(_ *testHost, s *testShare) *Failure {
+				s.sleep(time.Minute)
+				s.track.Output(s.share)
+				s.sleep(time.Hour)
+				return nil
+			},
+			look: says("StallTimeout: it has waited for the epoch's first step, and it has printed nothing for 5m"),
+		},
+		{
+			name: "a start without a word", config: Config{StallTimeout: time.Minute, StartTimeout: 5 * time.Minute}, root: Stalled, within: 5*time.Minute + 15*time.Second,
+			script: func(_ *testHost, s *testShare) *Failure { s.sleep(time.Hour); return nil },
+			look:   says("StartTimeout: the program's first step or line of output has not come 5m0s after the start"),
+		},
+		{
+			name: "a start of any length", config: Config{StallTimeout: time.Minute, StartTimeout: -1}, ok: true,
+			script: func(_ *testHost, s *testShare) *Failure { s.sleep(24 * time.Hour); s.step(1); return nil },
+		},
+		{
 			name: "one runs on after the others have ended", config: Config{StallTimeout: time.Minute}, root: Stalled,
 			script: func(_ *testHost, s *testShare) *Failure {
 				for n := int64(1); s.share == 1 && s.sleep(10*time.Second); n++ {
@@ -458,6 +575,22 @@ func TestGang(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// keepsNodes fails if the gang has given a node back.
+func keepsNodes(t *testing.T, h *testHost) {
+	if slices.ContainsFunc(h.log, func(s string) bool { return strings.HasPrefix(s, "drop ") }) {
+		t.Errorf("a node is given back: %q", h.log)
+	}
+}
+
+// says returns a look that fails if the root cause does not say something.
+func says(text string) func(*testing.T, *testHost) {
+	return func(t *testing.T, h *testHost) {
+		if f := h.last()[0]; !strings.Contains(f.Err.Error(), text) {
+			t.Errorf("%v", f.Err)
+		}
 	}
 }
 

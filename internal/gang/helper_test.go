@@ -46,6 +46,7 @@ type testHost struct {
 	aside    []string
 	dirty    map[int]bool // epochs after which node 0 cannot be cleaned
 	unstart  map[int]int  // the share that cannot be started, by epoch
+	order    func(e *Epoch, failures []Failure) []Failure
 }
 
 // A testShare is one process.
@@ -194,6 +195,9 @@ func (h *testHost) Checkpoint() int64          { return h.kept }
 func (h *testHost) SetAside(checkpoint string) { h.aside = append(h.aside, checkpoint) }
 
 func (h *testHost) Order(e *Epoch, failures []Failure) []Failure {
+	if h.order != nil {
+		return h.order(e, failures)
+	}
 	slices.SortStableFunc(failures, func(a, b Failure) int { return a.At.Compare(b.At) })
 	return failures
 }

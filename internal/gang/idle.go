@@ -62,6 +62,17 @@ func (c *idleClocks) reset(now time.Time) {
 	}
 }
 
+// nodes returns how many nodes have a device that has done nothing for half of the timeout.
+func (c *idleClocks) nodes(now time.Time) int {
+	idle := map[int]bool{}
+	for of, d := range c.devices {
+		if now.Sub(d.last) < sampleAge && now.Sub(d.since) >= c.timeout/2 {
+			idle[of.node] = true
+		}
+	}
+	return len(idle)
+}
+
 // due returns a device that has done nothing for the timeout, and since when.
 func (c *idleClocks) due(now time.Time) (of deviceOf, since time.Time, ok bool) {
 	for name, d := range c.devices {

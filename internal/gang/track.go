@@ -3,6 +3,7 @@ package gang
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -196,6 +197,7 @@ func (t *Track) released(from time.Time) {
 	now := time.Now()
 	t.from = from
 	t.stall = watchdog.NewStall(t.g.StallTimeout, now)
+	t.stall.Starts(t.g.startTimeout())
 	t.start = watchdog.NewStall(t.g.startTimeout(), now)
 	t.idle = idleClocks{timeout: t.g.idleTimeout()}
 }
@@ -257,12 +259,17 @@ func (t *Track) follow(ctx context.Context) (failures []Failure) {
 // failed first, so it is waited for longer: another epoch needs it, or its loss, too.
 func (t *Track) collect(ctx context.Context, known []Failure) []Failure {
 	from := time.Now()
-	timer := time.AfterFunc(collectTime, t.poke)
-	defer timer.Stop()
+	for _, d := range []time.Duration{lossTime, collectTime} {
+		timer := time.AfterFunc(d, t.poke)
+		defer timer.Stop()
+	}
 	t.await(ctx, func(now time.Time) bool {
 		t.hear(now)
-		passed := now.Sub(from)
-		return t.left == 0 || passed >= collectTime && !t.unheard || passed >= unheardTime
+		passed, enough := now.Sub(from), collectTime
+		if slices.ContainsFunc(t.failures(), func(f Failure) bool { return f.Kind == NodeLost }) {
+			enough = lossTime
+		}
+		return t.left == 0 || passed >= enough && !t.unheard || passed >= unheardTime
 	})
 	t.settle()
 	t.mu.Lock()
@@ -301,12 +308,24 @@ func (t *Track) settle() {
 	t.e.First, t.e.Last = t.steps.first, max(t.e.Last, t.steps.last)
 }
 
-// failures returns what has failed. t.mu is held.
-func (t *Track) failures() []Failure {
-	all := append(Lost(t.e), t.faults...)
+// failures returns what has failed. The loss of a node is one failure, however many shares it had. t.mu is held.
+func (t *Track) failures() (all []Failure) {
+	lost := map[int]bool{}
+	add := func(f Failure) {
+		if f.Kind == NodeLost && f.Node >= 0 {
+			if lost[f.Node] {
+				return
+			}
+			lost[f.Node] = true
+		}
+		all = append(all, f)
+	}
+	for _, f := range append(Lost(t.e), t.faults...) {
+		add(f)
+	}
 	for _, one := range t.shares {
 		if one.failure != nil && !one.failure.WasEnded() {
-			all = append(all, *one.failure)
+			add(*one.failure)
 		}
 	}
 	return all
@@ -321,7 +340,7 @@ func (f *Failure) WasEnded() bool {
 func (t *Track) hear(now time.Time) {
 	unheard := false
 	for _, n := range t.e.Nodes {
-		unheard = unheard || !n.IsUp()
+		unheard = unheard || n.Context().Err() == nil && !n.IsUp() // one that is given up says nothing more
 	}
 	if unheard == t.unheard {
 		return
@@ -366,19 +385,30 @@ func (t *Track) overdue(now time.Time) []Failure {
 		t.start = watchdog.NewStall(-1, now)
 	}
 	if at, ok := t.start.Deadline(); ok && !now.Before(at) {
-		return t.stalled(func(s *share) bool { return !s.spoke }, fmt.Errorf("it has said nothing %v after its start", t.g.startTimeout()))
+		awaited := "the program's first step or line of output"
+		if t.g.stepped {
+			awaited = "the epoch's first step"
+		}
+		return t.stalled(fmt.Errorf("StartTimeout: %s has not come %v after the start", awaited, t.g.startTimeout()))
 	}
 	if at, ok := t.stall.Deadline(); ok && !now.Before(at) {
-		return t.stalled(nil, fmt.Errorf("no step, output or checkpoint for %v", t.stall.Since(now).Round(time.Second)))
+		awaited := "the epoch's first step, and it has printed nothing"
+		if last, any := t.stall.Reported(); any {
+			awaited = fmt.Sprintf("a step after %d, or a checkpoint that grows,", last)
+		}
+		return t.stalled(fmt.Errorf("StallTimeout: it has waited for %s for %v", awaited, t.stall.Since(now).Round(time.Second)))
 	}
 	if !t.first.IsZero() && t.g.StallTimeout >= 0 && now.Sub(t.first) >= t.stall.Limit() {
-		return t.stalled(nil, fmt.Errorf("it runs on, %v after another one has ended with success", t.stall.Limit()))
+		return t.stalled(fmt.Errorf("StallTimeout: it runs on, %v after another one has ended with success", t.stall.Limit()))
 	}
 	if d, since, ok := t.idle.due(now); ok {
-		return []Failure{{
-			Kind: Idle, Node: d.node, Share: -1, Rank: -1, At: now, Step: t.steps.last,
-			Err: &driver.Error{Op: "train", Kind: driver.ErrIdle, Err: fmt.Errorf("accelerator %s of the gang's node %d has done nothing for %v", d.name, d.node, now.Sub(since).Round(time.Second))},
-		}}
+		f := Failure{Kind: Idle, Node: d.node, Share: -1, Rank: -1, At: now, Step: t.steps.last}
+		where := fmt.Sprintf("accelerator %s of the gang's node %d has", d.name, d.node)
+		if t.idle.nodes(now) > 1 { // which of them the others waited for, or whether any, is not known
+			f.Node, where = -1, "accelerators of several of the gang's nodes have"
+		}
+		f.Err = &driver.Error{Op: "train", Kind: driver.ErrIdle, Err: fmt.Errorf("%s done nothing for %v", where, now.Sub(since).Round(time.Second))}
+		return []Failure{f}
 	}
 	return nil
 }
@@ -397,21 +427,18 @@ func (t *Track) started() bool {
 	return false
 }
 
-// stalled returns a failure for each share that runs, or for those for which guilty reports true, if there are any.
-func (t *Track) stalled(guilty func(*share) bool, why error) (failures []Failure) {
+// stalled returns a failure for each share that runs.
+func (t *Track) stalled(why error) (failures []Failure) {
 	now := time.Now()
 	for i := range t.shares {
 		one := &t.shares[i]
-		if one.ended || guilty != nil && !guilty(one) {
+		if one.ended {
 			continue
 		}
 		failures = append(failures, Failure{
 			Kind: Stalled, Node: t.node(i), Share: i, Rank: -1, Step: one.step, At: now,
 			Err: &driver.Error{Op: "train", Kind: driver.ErrStalled, Err: why},
 		})
-	}
-	if failures == nil && guilty != nil {
-		return t.stalled(nil, why)
 	}
 	return failures
 }

@@ -1,10 +1,8 @@
 package rootcause
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,12 +16,14 @@ import (
 //  1. a node that was lost, or whose device had a fault in the minute before;
 //  2. out of memory, disk full, and the signals SEGV, BUS, ILL and FPE;
 //  3. an end without a word of a peer or of a collective's timeout;
-//  4. if a share stalled or a collective timed out: the process with the lowest step, then one that reported no
-//     timeout, then one that was not in a collective;
-//  5. any end.
+//  4. if a share stalled or a collective timed out: the process that was stopped, then one that had ended with success while
+//     the others waited, then the one with the lowest step, one that reported no timeout, one that was elsewhere than the
+//     others by its stack, one that alone had said nothing. If none of these sets one apart, the root is no process and no
+//     node: its Index, Rank and Node are -1;
+//  5. a share that ended with success before the first failure, if all that failed were cut off from a peer; then any end.
 //
 // The others follow in the order in which they ended. Those to which one of the first three applies are failures of their
-// own; the rest are peers. What still runs, or was ended by gputrain, is left out, unless it is the root.
+// own; the rest are peers, if the root is known. What still runs, or was ended by gputrain, is left out, unless it is the root.
 func Order(failures []Failure) []Verdict {
 	all := make([]*digest, len(failures))
 	for i := range failures {
@@ -41,8 +41,12 @@ func Order(failures []Failure) []Verdict {
 			continue
 		}
 		d.name(all)
-		if d.Peer = d.Rule == 0; d.Peer {
-			d.Reason = "followed from " + root.who()
+		switch {
+		case d.Rule > 0:
+		case root.Index >= 0:
+			d.Peer, d.Reason = true, "followed from "+root.who()
+		default:
+			d.Reason = d.end()
 		}
 		verdicts = append(verdicts, d.Verdict)
 	}
@@ -150,6 +154,8 @@ func (d *digest) end() string {
 		return shortened(d.Why.Err.Error())
 	case d.ExitCode >= 0:
 		return fmt.Sprintf("exit code %d", d.ExitCode)
+	case d.Stalled:
+		return "it made no progress"
 	}
 	return "it failed first"
 }
@@ -177,6 +183,9 @@ func pick(all []*digest) *digest {
 	if d := hung(all); d != nil {
 		return d
 	}
+	if d := left(all); d != nil {
+		return d
+	}
 	for _, d := range all {
 		if d.failed() && (first == nil || d.At.Before(first.At)) {
 			first = d
@@ -189,6 +198,24 @@ func pick(all []*digest) *digest {
 	// mpirun knows whose daemon was lost, even if nothing else is known of that node.
 	if first.daemon >= 0 {
 		first.Node, first.Reason = first.daemon, "mpirun has lost its daemon"
+	}
+	return first
+}
+
+// left returns the first share that ended with success before any other failed, or nil. Its peers were cut off from it.
+func left(all []*digest) (first *digest) {
+	for _, d := range all {
+		if d.Succeeded && (first == nil || d.At.Before(first.At)) {
+			first = d
+		}
+	}
+	for _, d := range all {
+		if first == nil || d.failed() && (d.At.Before(first.At) || !d.text.peer) {
+			return nil
+		}
+	}
+	if first != nil {
+		first.Rule, first.Reason, first.ExitCode = 5, "it ended with exit code 0, and the others were cut off from it", 0
 	}
 	return first
 }
@@ -218,28 +245,18 @@ type process struct {
 	rank    int
 	step    int64 // 0: none was reported
 	timeout bool  // it reported a timeout
-	stack   string
+	posture posture
 }
 
-// hung returns the process that the others of a gang waited for, or nil if none waited. It applies rule 4.
+// hung returns the process that the others of a gang waited for: nil if none waited, and a digest without a process if nothing
+// tells which it was. It applies rule 4.
 func hung(all []*digest) *digest {
 	if !slices.ContainsFunc(all, func(d *digest) bool { return d.Stalled || d.text.timeout && d.Why != nil }) {
 		return nil
 	}
-	steps := map[int]int64{} // mpirun's share reports those of all nodes
-	for _, d := range all {
-		for rank, step := range d.Steps {
-			steps[rank] = max(steps[rank], step)
-		}
-	}
-	var left []process
-	for _, d := range all {
-		if d.Daemon && len(d.Ranks) == 0 {
-			continue
-		}
-		for _, rank := range ranksOf(d) {
-			left = append(left, process{d, rank, steps[rank], d.reportedTimeout(rank), d.Stacks[rank]})
-		}
+	left := processes(all)
+	if len(left) == 1 {
+		return left[0].blamed("it made no progress")
 	}
 	reason := "" // of the last rule that told some apart
 	narrow := func(why string, keep func(process) bool) {
@@ -247,19 +264,146 @@ func hung(all []*digest) *digest {
 			left, reason = kept, why
 		}
 	}
-	lowest := slices.Min(append(slices.Collect(maps.Values(steps)), 1<<62))
-	narrow("the others had got further", func(p process) bool { return p.step == 0 || p.step == lowest })
+	narrow("it was stopped", func(p process) bool { return p.posture.stance == stopped })
+	if earliest := firstToLeave(left); earliest != nil && !staysBusy(left, earliest) {
+		narrow("it ended with exit code 0, and the others waited for it", func(p process) bool { return p.digest == earliest })
+	}
+	if lowest, any := behind(left); any {
+		narrow("the others had got further", func(p process) bool {
+			return lowest == 0 && p.step == 0 || lowest > 0 && (p.step == 0 || p.step == lowest)
+		})
+	}
 	narrow("the others waited for it until their timeout", func(p process) bool { return !p.timeout })
-	narrow("the others were in a collective", func(p process) bool { return p.stack != "" && !InCollective(p.stack) })
-	first := slices.MinFunc(left, func(a, b process) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.rank, b.rank))
-	})
-	d := first.digest
-	d.Rule, d.Reason = 4, cmp.Or(reason, "it made no progress")
-	if d.Rank != first.rank {
-		d.Rank, d.ExitCode, d.Signal = first.rank, -1, ""
+	if slices.ContainsFunc(left, func(p process) bool { return !p.Succeeded }) {
+		if odd, why := oddOnes(left); odd != nil {
+			narrow(why, odd)
+		}
+		if gone := firstToLeave(left); gone != nil {
+			narrow("it runs on, and the others have ended", func(p process) bool {
+				return !p.Succeeded && (p.posture.stance == works || busy(p, gone))
+			})
+		}
+		silent := 0
+		for _, p := range left {
+			if p.silent() {
+				silent++
+			}
+		}
+		if 2*silent < len(left) {
+			narrow("it alone had said nothing", process.silent)
+		}
+	}
+	switch first := left[0]; {
+	case reason == "": // nothing was told apart
+	case len(left) == 1:
+		return first.blamed(reason)
+	case !slices.ContainsFunc(left, func(p process) bool { return p.digest.Failure.Node != first.digest.Failure.Node }):
+		first.rank = -1
+		return first.blamed(reason + " (one of several processes there)")
+	}
+	none := &digest{Verdict: Verdict{Index: -1, Rank: -1, ExitCode: -1, Rule: Waited, Reason: untold}, daemon: -1}
+	none.Node = -1
+	return none
+}
+
+// Waited is the rule of a gang that waited for one of its processes.
+const Waited = 4
+
+// untold is the reason of a verdict that names no process and no node.
+const untold = "nothing tells which process the others waited for: no step, no word and no stack sets one apart"
+
+// processes returns the processes of a gang, with what is known of them.
+func processes(all []*digest) (left []process) {
+	steps, stacks := map[int]int64{}, map[int]string{} // mpirun's share has those of all nodes
+	for _, d := range all {
+		for rank, step := range d.Steps {
+			steps[rank] = max(steps[rank], step)
+		}
+		for rank, stack := range d.Stacks {
+			stacks[rank] = stack
+		}
+	}
+	for _, d := range all {
+		if d.Daemon && len(d.Ranks) == 0 || len(d.Ranks) == 0 && (d.Lost || d.Why == nil && !d.Stalled) {
+			continue
+		}
+		for _, rank := range ranksOf(d) {
+			p := process{digest: d, rank: rank, step: steps[rank], timeout: d.reportedTimeout(rank)}
+			if !d.Succeeded {
+				p.posture = postureOf(stacks[rank], rank, len(d.Ranks) == 1)
+			}
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// blamed returns the digest of a process for which the others waited.
+func (p process) blamed(reason string) *digest {
+	d := p.digest
+	d.Rule, d.Reason = Waited, reason
+	if d.Rank != p.rank {
+		d.Rank, d.ExitCode, d.Signal = p.rank, -1, ""
+	}
+	if d.Succeeded {
+		d.ExitCode = 0
 	}
 	return d
+}
+
+// silent reports whether nothing was heard of a process.
+func (p process) silent() bool { return p.Output == "" && p.step == 0 && !p.Succeeded }
+
+// behind returns the lowest step of some processes: 0 if most have reported steps, and others none. It reports false if no
+// steps tell anything.
+func behind(left []process) (lowest int64, any bool) {
+	lowest = 1 << 62
+	reported := 0
+	for _, p := range left {
+		if p.step > 0 {
+			lowest = min(lowest, p.step)
+			reported++
+		}
+	}
+	if reported > 1 && reported < len(left) && 2*reported > len(left) {
+		return 0, true
+	}
+	return lowest, reported > 0
+}
+
+// firstToLeave returns the first share that has ended with success, or nil.
+func firstToLeave(left []process) (first *digest) {
+	for _, p := range left {
+		if p.Succeeded && (first == nil || p.At.Before(first.At)) {
+			first = p.digest
+		}
+	}
+	return first
+}
+
+// staysBusy reports whether a process that runs did not wait for one that has left, or whether that is not known of all.
+func staysBusy(left []process, gone *digest) bool {
+	return slices.ContainsFunc(left, func(p process) bool {
+		return !p.Succeeded && (busy(p, gone) || p.posture.stance != waits && !(p.step > 0 && p.step > stepOf(left, gone)))
+	})
+}
+
+// stepOf returns the greatest step of a share.
+func stepOf(left []process, of *digest) (step int64) {
+	for _, p := range left {
+		if p.digest == of {
+			step = max(step, p.step)
+		}
+	}
+	if step == 0 { // it reported none
+		return 1 << 62
+	}
+	return step
+}
+
+// busy reports whether a process was heard long after another one had left: in the second half of the time since.
+func busy(p process, gone *digest) bool {
+	return gone != nil && p.At.After(gone.At) && p.Heard.After(gone.At.Add(p.At.Sub(gone.At)/2))
 }
 
 // ranksOf returns the ranks of a share, or -1 for those that are not known.

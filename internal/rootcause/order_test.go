@@ -150,7 +150,9 @@ func TestOrder(t *testing.T) {
 		// Rule 4.
 		{"stall, lowest step", []Failure{stalled(0, 8, waits), stalled(1, 7, waits), stalled(2, 8, works)}, "4: 1, 1, -1, ", "got further", nil},
 		{"stall, stack", []Failure{stalled(0, 8, waits), stalled(1, 8, works), stalled(2, 8, waits)}, "4: 1, 1, -1, ", "in a collective", nil},
-		{"stall, nothing known", []Failure{stalled(2, 8, ""), stalled(0, 8, "")}, "4: 0, 0, -1, ", "made no progress", nil},
+		{"stall, nothing known", []Failure{stalled(2, 8, ""), stalled(0, 8, "")}, "4: -1, -1, -1, ", "nothing tells", []int{2, 0}},
+		{"stall of one process", []Failure{stalled(0, 8, "")}, "4: 0, 0, -1, ", "made no progress", nil},
+		{"all timed out", []Failure{single(0, 9, exit(1), "Timed out waiting 15000ms\n"), single(1, 5, exit(1), "Timed out waiting 15000ms\n")}, "4: -1, -1, -1, ", "nothing tells", []int{1, 0}},
 		{"stall, the first rank alone reports", []Failure{stalled(0, 8, waits), {Node: 1, Ranks: []int{1}, Stalled: true, Stacks: map[int]string{1: works}}}, "4: 1, 1, -1, ", "", nil},
 		{"timeout, lowest step", []Failure{
 			steps(single(0, 0, exit(1), "Timed out waiting 15000ms\n"), 8), steps(single(1, 5, exit(1), "Timed out waiting 15000ms\n"), 7),

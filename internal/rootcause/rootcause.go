@@ -28,9 +28,14 @@ type Failure struct {
 	Output string
 	// Steps are the last steps that its processes have reported, by rank.
 	Steps map[int]int64
+	// Succeeded means that it has ended with success, at At.
+	Succeeded bool
+	// Heard is when it last printed or reported something, or zero.
+	Heard time.Time
 	// Stalled means that it made no progress for too long.
 	Stalled bool
-	// Stacks are what its processes were doing, by rank.
+	// Stacks are what its processes were doing, by rank, as package stacks describes them. A text may be about the processes of
+	// other ranks too.
 	Stacks map[int]string
 	// Lost means that the node was lost or preempted.
 	Lost bool
@@ -51,10 +56,10 @@ type Fault struct {
 // A Verdict is a failure with its cause.
 type Verdict struct {
 	Failure
-	// Index is that of the failure in the argument of Order.
+	// Index is that of the failure in the argument of Order, or -1 for a root that nothing tells.
 	Index int
 	// Rank is the process that failed, or -1 if that is not known. It may run on another node than the share if mpirun
-	// named it: Node is the process's.
+	// named it: Node is the process's, or -1 if nothing tells it.
 	Rank int
 	// ExitCode and Signal are those of the process. They are not the launcher's, if that has named them. An ExitCode of -1
 	// is not known.

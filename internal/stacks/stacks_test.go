@@ -3,6 +3,7 @@ package stacks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func sleeper(t *testing.T, name, variable string, path string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.Command(program, "60")
-	c.Env = []string{variable, "PATH=" + path}
+	c.Env = []string{variable, "PATH=" + path, "RANK=3"}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,10 @@ func TestDumpShowsProcessesWithTheVariable(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if !strings.Contains(got, "(mine)") || !strings.Contains(got, "State:") || !strings.Contains(got, "thread ") || strings.Contains(got, "(other)") {
+	if heading := fmt.Sprintf("process %d (mine) of rank 3, child of %d\n", mine.Process.Pid, os.Getpid()); !strings.Contains(got, heading) {
+		t.Errorf("no %q in %q", heading, got)
+	}
+	if !strings.Contains(got, "State:") || !strings.Contains(got, "thread ") || strings.Contains(got, "(other)") {
 		t.Errorf("of %d: %q", mine.Process.Pid, got)
 	}
 }

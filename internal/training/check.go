@@ -3,6 +3,7 @@ package training
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,6 +39,12 @@ func (c checker) run(ctx context.Context) []gang.Failure {
 		return nil
 	}
 	suspects := c.suspects(ctx, all)
+	if len(suspects) == 0 && first.Node < 0 {
+		return []gang.Failure{{
+			Kind: gang.NeverStarted, Node: -1, Share: -1, Rank: -1, At: time.Now(), Why: first.Why,
+			Err: &driver.Error{Op: "check", Kind: driver.ErrUnavailable, Err: fmt.Errorf("the gang does not pass Training.Check: %w", first.Err)},
+		}}
+	}
 	if len(suspects) == 0 {
 		suspects = []int{first.Node}
 	}
@@ -137,7 +144,14 @@ func (c checker) together(ctx context.Context, group []int) *gang.Failure {
 		return nil
 	}
 	v := verdicts[0]
-	return &gang.Failure{Kind: gang.NeverStarted, Node: group[v.Node], Why: v.Why, Err: v.Why.Err}
+	f := &gang.Failure{Kind: gang.NeverStarted, Node: -1, Why: v.Why, Err: errors.New(v.Reason)}
+	if v.Node >= 0 {
+		f.Node = group[v.Node]
+	}
+	if v.Why != nil { // of one that others waited for there is none
+		f.Err = v.Why.Err
+	}
+	return f
 }
 
 // share makes one attempt at the check.
@@ -158,7 +172,7 @@ func (c checker) share(ctx context.Context, m *members, number, share int) rootc
 		o.Release()
 	}
 	f := rootcause.Failure{Node: rank, Ranks: []int{share}}
-	f.Output, _ = kept.state(f.Ranks)
+	kept.tell(&f)
 	if o.Failure != nil && o.Failure.Cause != attempt.Cancelled {
 		f.Why, f.At = o.Failure, cmp.Or(o.Failure.At, time.Now())
 	}

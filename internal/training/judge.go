@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/checkpoint"
@@ -30,6 +33,7 @@ type progress struct {
 	mu    sync.Mutex
 	last  []byte // of its output
 	steps map[int]int64
+	heard time.Time // when it last printed or reported something
 }
 
 // Step is for the attempt.
@@ -38,7 +42,7 @@ func (p *progress) Step(s steps.Step) {
 	if p.steps == nil {
 		p.steps = map[int]int64{}
 	}
-	p.steps[s.Rank] = max(p.steps[s.Rank], s.N)
+	p.steps[s.Rank], p.heard = max(p.steps[s.Rank], s.N), time.Now()
 	p.mu.Unlock()
 	if p.keeper != nil {
 		p.keeper.Reported(s.N)
@@ -51,7 +55,7 @@ func (p *progress) Step(s steps.Step) {
 // Output is for the attempt.
 func (p *progress) Output(b []byte) {
 	p.mu.Lock()
-	p.last = append(p.last, b[max(0, len(b)-keptOutput):]...)
+	p.last, p.heard = append(p.last, b[max(0, len(b)-keptOutput):]...), time.Now()
 	if len(p.last) > 2*keptOutput {
 		p.last = append(p.last[:0], p.last[len(p.last)-keptOutput:]...)
 	}
@@ -61,16 +65,15 @@ func (p *progress) Output(b []byte) {
 	}
 }
 
-// state returns the last of what the share has printed, and the last step of each of its ranks.
-func (p *progress) state(ranks []int) (output string, last map[int]int64) {
+// tell adds to the evidence on a share the last of what it has printed, and the last step of each of its ranks.
+func (p *progress) tell(f *rootcause.Failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last = maps.Clone(p.steps)
-	if n, ok := last[-1]; ok && len(ranks) == 1 {
-		last[ranks[0]] = max(last[ranks[0]], n)
+	f.Output, f.Steps, f.Heard = string(p.last), maps.Clone(p.steps), p.heard
+	if n, ok := f.Steps[-1]; ok && len(f.Ranks) == 1 {
+		f.Steps[f.Ranks[0]] = max(f.Steps[f.Ranks[0]], n)
 	}
-	delete(last, -1)
-	return string(p.last), last
+	delete(f.Steps, -1)
 }
 
 // ranks returns the ranks of the processes of a share.
@@ -115,6 +118,9 @@ func (t *Training) Stacks(ctx context.Context, e *gang.Epoch) map[int]string {
 			found[i] = text
 		}
 	}
+	t.mu.Lock()
+	t.stacks = found
+	t.mu.Unlock()
 	return found
 }
 
@@ -128,25 +134,74 @@ func (t *Training) Order(e *gang.Epoch, failures []gang.Failure) []gang.Failure 
 	}
 	used := map[int]bool{}
 	var ordered []gang.Failure
-	for _, v := range verdicts {
-		i := of[v.Index]
+	for n, v := range verdicts {
+		i := -1
+		if v.Index >= 0 {
+			i = of[v.Index]
+		}
 		var f gang.Failure
 		switch {
+		case n > 0 && i < 0: // one that runs, and is only idle
+			continue
 		case i >= 0 && used[i]:
 			continue // mpirun's, whose process on another node was the root
 		case i >= 0:
 			f, used[i] = failures[i], true
+		case v.Index < 0: // the gang as a whole
+			f = j.untold(v, failures)
+		case v.Succeeded:
+			f = gang.Failure{Share: v.Index, At: v.At, Why: &attempt.Failure{Cause: attempt.Exit, ExitCode: 0}, Err: errors.New(v.Reason)}
+			if v.Rule == rootcause.Waited {
+				f.Kind, f.Err = gang.Stalled, stalledError(v.Reason)
+			}
 		default: // a process that runs, and for which the others waited
-			f = gang.Failure{Kind: gang.Stalled, Share: min(v.Index, t.Shares()-1), Err: &driver.Error{Op: "train", Kind: driver.ErrStalled, Err: errors.New("the others waited for it")}}
+			f = gang.Failure{Kind: gang.Stalled, Share: min(v.Index, t.Shares()-1), Err: stalledError("the others waited for it")}
 		}
 		ordered = append(ordered, j.judged(f, v))
 	}
 	for i, f := range failures {
-		if !used[i] {
-			ordered = append(ordered, f)
+		if used[i] {
+			continue
 		}
+		if root := &ordered[0]; isIdle(f) && root.Kind == gang.Stalled {
+			root.Kind, root.Err = gang.Idle, join(f.Err, verdicts[0].Reason)
+			continue
+		}
+		ordered = append(ordered, f)
 	}
 	return ordered
+}
+
+// isIdle reports whether a failure is that of accelerators on several nodes. It says nothing of who waits for whom.
+func isIdle(f gang.Failure) bool { return f.Kind == gang.Idle && f.Node < 0 }
+
+func stalledError(text string) error {
+	return &driver.Error{Op: "train", Kind: driver.ErrStalled, Err: errors.New(text)}
+}
+
+// mostStacks bounds the text of all stacks.
+const mostStacks = 64 << 10
+
+// untold returns the failure of a gang that nothing tells the root cause of. It has all stacks.
+func (j judge) untold(v rootcause.Verdict, failures []gang.Failure) gang.Failure {
+	f := gang.Failure{Kind: gang.Stalled, Node: -1, Share: -1, Rank: -1, Step: j.e.Last, At: failures[0].At, Err: stalledError(v.Reason)}
+	if first := failures[0]; first.Kind == gang.Stalled && first.Err != nil {
+		f.Err = join(first.Err, v.Reason)
+	}
+	j.t.mu.Lock()
+	stacks := j.t.stacks
+	j.t.mu.Unlock()
+	var all strings.Builder
+	for _, share := range slices.Sorted(maps.Keys(stacks)) {
+		_, node := j.t.nodeOf(j.e, share)
+		text := stacks[share]
+		if most := mostStacks / len(stacks); len(text) > most {
+			text = strings.ToValidUTF8(text[:most], "") + " [cut]"
+		}
+		fmt.Fprintf(&all, "%s/%d on node %d of the gang:\n%s\n", j.t.Name, share, node, text)
+	}
+	f.Stack = all.String()
+	return f
 }
 
 // judge judges the failures of an epoch.
@@ -159,6 +214,9 @@ type judge struct {
 func (j judge) judged(f gang.Failure, v rootcause.Verdict) gang.Failure {
 	if f.Share >= 0 {
 		f.Rank = v.Rank
+		if f.Stack == "" {
+			f.Stack = v.Stacks[v.Rank]
+		}
 	}
 	f.Node = v.Node
 	for _, s := range v.Steps {
@@ -179,10 +237,11 @@ func (j judge) judged(f gang.Failure, v rootcause.Verdict) gang.Failure {
 		f.Kind = gang.Accelerator
 		f.Err = &driver.Error{Op: fmt.Sprintf("node %d", j.e.Nodes[v.Node].(Node).Rank()), Kind: driver.ErrAccelerator, Err: errors.New(v.Fault.Text)}
 	}
-	for _, text := range []string{v.Reason, v.Hint} {
-		if text != "" && (v.Peer || v.Hint == text) {
-			f.Err = join(f.Err, text)
-		}
+	if v.Reason != "" && (v.Peer || v.Rule == rootcause.Waited && f.Share >= 0 && !v.Succeeded) {
+		f.Err = join(f.Err, v.Reason)
+	}
+	if v.Hint != "" {
+		f.Err = join(f.Err, v.Hint)
 	}
 	return f
 }
@@ -199,13 +258,22 @@ func join(err error, text string) error {
 func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of []int) {
 	t, e := j.t, j.e
 	t.mu.Lock()
-	shares, progresses := t.shares, t.progress
+	shares, progresses, stacks := slices.Clone(t.shares), t.progress, t.stacks
 	t.mu.Unlock()
-	for share := range shares {
+	for share, one := range shares {
 		_, node := t.nodeOf(e, share)
 		f := rootcause.Failure{Node: node, Ranks: t.ranks(share)}
 		if share < len(progresses) && progresses[share] != nil {
-			f.Output, f.Steps = progresses[share].state(f.Ranks)
+			progresses[share].tell(&f)
+		}
+		if f.Succeeded = !one.Ended.IsZero() && one.Failure == nil; f.Succeeded {
+			f.At = one.Ended
+		}
+		if stack := stacks[share]; stack != "" {
+			f.Stacks = map[int]string{}
+			for _, rank := range f.Ranks {
+				f.Stacks[rank] = stack
+			}
 		}
 		given, of = append(given, f), append(of, -1)
 	}
@@ -216,6 +284,11 @@ func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of 
 				f.Faults = []rootcause.Fault{{At: failure.At, Ends: true, Text: failure.Err.Error()}}
 				f.Stalled = true
 			}
+			for share := range shares {
+				if one := &given[share]; isIdle(failure) && !one.Succeeded {
+					one.Stalled, one.At = true, failure.At
+				}
+			}
 			given, of = append(given, f), append(of, i)
 			continue
 		}
@@ -224,12 +297,6 @@ func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of 
 		f.At, f.Lost, f.Stalled = failure.At, failure.Kind == gang.NodeLost, failure.Kind == gang.Stalled
 		if failure.Why != nil && failure.Kind == gang.Own {
 			f.Why, f.Faults = failure.Why, t.devices.faultsOf(e.Nodes[failure.Node].(Node), e.From)
-		}
-		if failure.Stack != "" {
-			f.Stacks = map[int]string{}
-			for _, rank := range f.Ranks {
-				f.Stacks[rank] = failure.Stack
-			}
 		}
 	}
 	if len(shares) > 0 && t.Launcher == launcher.MPI && t.Program.Function == "" { // else mpirun has never been started

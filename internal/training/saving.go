@@ -2,6 +2,7 @@ package training
 
 import (
 	"context"
+	"errors"
 	"path"
 	"sync"
 	"time"
@@ -45,7 +46,11 @@ func (v *saver) restore(ctx context.Context, e *gang.Epoch) []gang.Failure {
 	}
 	name, _, err := v.keeper.Restore(ctx, checkpointNodes(e))
 	if err != nil && ctx.Err() == nil && len(gang.Lost(e)) == 0 {
-		return []gang.Failure{{Kind: gang.NeverStarted, Share: -1, Rank: -1, At: time.Now(), Err: err}}
+		f := gang.Failure{Kind: gang.NeverStarted, Node: -1, Share: -1, Rank: -1, At: time.Now(), Err: err}
+		if on, ok := errors.AsType[*checkpoint.NodeError](err); ok {
+			f.Node = on.Node
+		}
+		return []gang.Failure{f}
 	}
 	e.Resumed = name
 	return nil

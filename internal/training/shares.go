@@ -85,7 +85,7 @@ func (t *Training) begin(e *gang.Epoch) {
 		t.output[i].Return()
 	}
 	t.output = make([]output.Share, t.Shares())
-	t.progress = make([]*progress, t.Shares())
+	t.progress, t.stacks = make([]*progress, t.Shares()), nil
 	t.release = make(chan struct{})
 	for i := range t.shares {
 		n, _ := t.nodeOf(e, i)
@@ -130,7 +130,7 @@ func (t *Training) run(ctx context.Context, e *gang.Epoch, track *gang.Track, sh
 		f.Stack = traceback(o)
 	}
 	t.mu.Lock()
-	t.shares[share] = Share{Node: n, Rank: share, Outcome: o, Failure: f}
+	t.shares[share] = Share{Node: n, Rank: share, Outcome: o, Ended: time.Now(), Failure: f}
 	if o.Release != nil {
 		t.cleanups = append(t.cleanups, o.Release)
 	}

@@ -115,6 +115,8 @@ type Share struct {
 	Node    Node
 	Rank    int
 	Outcome attempt.Outcome
+	// Ended is when it ended, or zero.
+	Ended time.Time
 	// Failure is nil for success.
 	Failure *gang.Failure
 }
@@ -132,6 +134,7 @@ type Training struct {
 	shares   []Share        // of the last epoch
 	output   []output.Share // the memory of each share's output
 	progress []*progress    // of each share
+	stacks   map[int]string // by share, once they were taken
 	cleanups []func()       // make nodes forget the attempts of an epoch
 	release  chan struct{}  // closed when the calls of the epoch may begin
 }

@@ -16,6 +16,7 @@ const (
 // output.
 type Stall struct {
 	timeout time.Duration
+	start   time.Duration
 	last    time.Time // of progress
 	paused  time.Time // zero while the work can be heard
 
@@ -30,6 +31,10 @@ type Stall struct {
 func NewStall(timeout time.Duration, now time.Time) *Stall {
 	return &Stall{timeout: timeout, last: now}
 }
+
+// Starts has the work start: until its first step the time without progress may be as long as this, if that is longer than its
+// timeout. A negative one is never over.
+func (s *Stall) Starts(within time.Duration) { s.start = within }
 
 // Step records a step, and reports whether it is progress: only a greater one is.
 func (s *Stall) Step(n int64, now time.Time) (progress bool) {
@@ -88,8 +93,12 @@ func (s *Stall) restart(now time.Time) {
 // Deadline returns when the work has stalled, if nothing comes before. It reports false if there is no such time, or
 // while the clock stands still.
 func (s *Stall) Deadline() (at time.Time, ok bool) {
-	if s.timeout < 0 || !s.paused.IsZero() {
+	starts := !s.steps && s.start != 0
+	switch {
+	case s.timeout < 0 || !s.paused.IsZero() || starts && s.start < 0:
 		return time.Time{}, false
+	case starts:
+		return s.last.Add(max(s.start, s.Limit())), true
 	}
 	return s.last.Add(s.Limit()), true
 }
@@ -105,7 +114,7 @@ func (s *Stall) Since(now time.Time) time.Duration {
 // Reported returns the greatest step, and whether there was any.
 func (s *Stall) Reported() (step int64, any bool) { return s.greatest, s.steps }
 
-// Limit returns how long the work may go without progress now.
+// Limit returns how long the work may go without progress now, once it has started.
 func (s *Stall) Limit() time.Duration {
 	if s.timeout > 0 {
 		return s.timeout

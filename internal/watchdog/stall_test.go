@@ -98,3 +98,23 @@ func TestStallForgetsSlowSteps(t *testing.T) {
 		t.Errorf("after the 21st: %v", got)
 	}
 }
+
+// Until the first step a start has its own limit, if that is longer.
+func TestStallCountsFromTheFirstStep(t *testing.T) {
+	for _, tt := range []struct{ timeout, start, silent time.Duration }{
+		{time.Minute, 15 * time.Minute, 15 * time.Minute}, {time.Hour, 15 * time.Minute, time.Hour}, {0, 15 * time.Minute, usualStall},
+		{time.Minute, 0, time.Minute}, {time.Minute, -1, -1}, {-1, time.Minute, -1},
+	} {
+		begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		s := NewStall(tt.timeout, begin)
+		s.Starts(tt.start)
+		if at, ok := s.Deadline(); ok != (tt.silent >= 0) || ok && at.Sub(begin) != tt.silent {
+			t.Errorf("%+v: %v, %t", tt, at.Sub(begin), ok)
+		}
+		first := begin.Add(5 * time.Minute)
+		s.Step(1, first)
+		if at, ok := s.Deadline(); ok != (tt.timeout >= 0) || ok && at.Sub(first) != s.Limit() {
+			t.Errorf("%+v: after a step %v, %t", tt, at.Sub(first), ok)
+		}
+	}
+}

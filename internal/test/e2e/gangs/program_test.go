@@ -169,6 +169,20 @@ func TestCheckFindsTheNode(t *testing.T) {
 	nodesWork(t, pool)
 }
 
+// A check of which one process only waits is that process's node's.
+func TestCheckWaits(t *testing.T) {
+	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
+	training := named("x", gputrain.Cmd("true"))
+	training.Check = gputrain.Script(`[ $RANK = 1 ] && exec sleep 600; echo "RuntimeError: Timed out waiting 15000ms" >&2; exit 1`)
+	r, err := pool.Train(training)
+	if err == nil || len(r.Epochs) == 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if root := failure(t, r.Epochs[0].Err).Failures[0]; root.Cause != gputrain.CauseNeverStarted || root.Node.ID != r.Epochs[0].Nodes[1].ID {
+		t.Errorf("%+v", root)
+	}
+}
+
 // A check that no node passes ends the training.
 func TestCheckFailsEverywhere(t *testing.T) {
 	d := newDiary(t)
