@@ -55,8 +55,11 @@ func (inv *Inventory) infoAtEnd() driver.PoolInfo {
 }
 
 // release removes what the machines shared, and returns when the provider lists nothing of
-// the pool any more. If machines remain it removes what they do not need.
-func (inv *Inventory) release(ctx context.Context) error {
+// the pool any more, the limit is over, or the caller's context ends. If machines remain it removes what they do not
+// need.
+func (inv *Inventory) release(caller context.Context, limit time.Duration) error {
+	ctx, stop := context.WithTimeout(caller, limit)
+	defer stop()
 	info := inv.infoAtEnd()
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		at := time.Now()
@@ -67,15 +70,16 @@ func (inv *Inventory) release(ctx context.Context) error {
 			return nil
 		}
 		if last := len(info.Remaining) > 0; last || !retry.Sleep(ctx, inv.lag.pause(wait)) {
-			return inv.notReleased(ctx, at, listed, err, listErr)
+			return inv.notReleased(caller, at, listed, err, listErr, ctx.Err())
 		}
 	}
 }
 
-// notReleased returns what is left of what the machines shared, after a last release at a time.
-func (inv *Inventory) notReleased(ctx context.Context, at time.Time, listed []driver.Resource, err, listErr error) error {
+// notReleased returns what is left of what the machines shared, after a last release at a time. over is why no other one follows,
+// or nil.
+func (inv *Inventory) notReleased(caller context.Context, at time.Time, listed []driver.Resource, err, listErr, over error) error {
 	if listErr != nil {
-		last, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		last, stop := context.WithTimeout(caller, 10*time.Second)
 		listed, listErr = inv.lister.all(last)
 		stop()
 	}
@@ -91,7 +95,7 @@ func (inv *Inventory) notReleased(ctx context.Context, at time.Time, listed []dr
 	if len(listed) == 0 && listErr == nil {
 		return nil
 	}
-	why := errors.Join(err, listErr, ctx.Err())
+	why := errors.Join(err, listErr, over)
 	if why == nil {
 		why = errNotYet
 	}

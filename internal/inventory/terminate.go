@@ -29,9 +29,7 @@ func (inv *Inventory) End(ctx context.Context, limit time.Duration, gone func())
 	if inv.lister.spared() {
 		return err // they need what they share
 	}
-	shared, stop := context.WithTimeout(ctx, sharedTimeout)
-	defer stop()
-	return errors.Join(err, inv.release(shared))
+	return errors.Join(err, inv.release(ctx, sharedTimeout))
 }
 
 // terminate ends every machine and returns when the provider confirms that. It waits for what an unanswered launch may
