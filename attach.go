@@ -32,7 +32,8 @@ import (
 //
 // Attach returns [ErrInUse] if the pool's program is alive, unless [WithTakeover] is given. If an
 // older program comes back, it is fenced off: its tasks fail with [ErrFenced], and it ends nothing.
-// For a pool that was being closed Attach returns [ErrClosed]: Reap ends it.
+// For a pool that was being closed Attach returns [ErrClosed]: Reap ends it. If ctx ends before Attach
+// returns, it gives up, and leaves the pool as it is.
 func Attach(ctx context.Context, provider Provider, pool string, opts ...Option) (*Compute, error) {
 	var o options
 	for _, opt := range opts {

@@ -39,8 +39,8 @@ const bakeTimeout, bakeGrace = time.Hour, 10 * time.Minute
 // The image outlives the pool and this program, and its storage costs money until [DeleteBaked] deletes
 // it. It contains what the phases have written, and nothing else of the pool: no key, no log. A secret
 // that a Setup command writes to the disk is in the image. [ErrUnsupported] means that the provider
-// makes no images, or not of this machine. If Bake fails, nothing is left, or the error wraps a
-// [*LeakError].
+// makes no images, or not of this machine. If Bake fails, or ctx ends, nothing is left, or the error
+// wraps a [*LeakError]: it waits for that as [Open] does.
 func Bake(ctx context.Context, provider Provider, spec Spec, opts ...Option) (BakedImage, error) {
 	if provider == nil {
 		return BakedImage{}, &Error{Op: "bake", Kind: ErrInvalid, Err: errors.New("the provider is nil")}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/checkpoint"
+	"github.com/gputrain/gputrain/internal/letgo"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/tally"
@@ -25,17 +26,18 @@ type batch struct {
 	ctx     context.Context // ends with the batch
 	units   []*unit
 	results chan Result // has room for every unit
+	caller  letgo.Caller
 }
 
 // newBatch returns a batch without tasks, whose context ends with the caller's and with the
 // pool's tasks.
 func (c *Compute) newBatch() *batch {
-	ctx := c.ctx
+	ctx, caller := c.ctx, letgo.New(c.ctx)
 	if ctx == c.p.ctx {
-		ctx = c.p.tasksCtx
+		ctx, caller = c.p.tasksCtx, letgo.Caller{}
 	}
 	b := c.p.fleet.Tasks.NewBatch(ctx, c.p.tasksCtx)
-	return &batch{Batch: b, c: c, ctx: b.Context()}
+	return &batch{Batch: b, c: c, ctx: b.Context(), caller: caller}
 }
 
 // batch checks the tasks and returns a batch of them.
@@ -85,6 +87,9 @@ func (b *batch) unit(index int, t Task) *unit {
 	t.Checkpoints = t.Checkpoints.local()
 	u := &unit{id: b.c.p.nextTask(), index: index, task: t, label: t.label(index), ctx: b.ctx, batch: b}
 	b.Add(&u.Task, u, index, t.Retries, t.Target.allows)
+	if len(t.Outputs) > 0 && !t.DropIfCancelled || !t.Checkpoints.IsZero() {
+		b.caller.Stay() // what it has asked for comes within a minute
+	}
 	u.WantUnits(t.Accelerators)
 	return u
 }
@@ -107,11 +112,11 @@ func (b *batch) submit() {
 	b.Submit()
 }
 
-// run is submit for a caller that waits for the results. The caller's goroutine makes the
-// attempt at a single call, if a slot is free.
+// run is submit for a caller that waits for the results. The goroutine of one that never gives up makes
+// the attempt at a single call, if a slot is free.
 func (b *batch) run() {
 	b.c.p.journal.begin(b.units, true)
-	if len(b.units) != 1 || b.units[0].task.call == nil || !b.RunHere() {
+	if len(b.units) != 1 || b.units[0].task.call == nil || !b.caller.Stays() || !b.RunHere() {
 		b.Submit()
 	}
 }
@@ -155,10 +160,30 @@ func (b *batch) everywhere(t Task) error {
 func (b *batch) collect() ([]Result, error) {
 	results := make([]Result, len(b.units))
 	for range b.units {
-		r := <-b.results
+		r := b.next()
 		results[r.Index] = r
 	}
 	return results, joinResults(results)
+}
+
+// next returns the result of a unit that is over or, once the caller has given up, of any other one.
+func (b *batch) next() Result {
+	r, missing := letgo.Next(&b.caller, b.results, func(r Result) int { return r.Index })
+	if missing >= 0 {
+		e := &TaskError{Index: missing, Name: b.units[missing].label, Cause: CauseCancelled, ExitCode: -1, Err: context.Cause(b.ctx)}
+		return Result{Index: missing, ExitCode: -1, Err: e}
+	}
+	return r
+}
+
+// leave ends the batch. If the caller gives up, what still runs ends without it.
+func (b *batch) leave() {
+	end := func() bool { b.close(); b.handOver(); return true }
+	if b.IsOver() {
+		end()
+	} else if _, ok := letgo.Do(&b.caller, b.c.p.background.Go, end); !ok {
+		b.c.p.journal.delivered(b.units...) // an Attach is not to go on with it
+	}
 }
 
 // context returns a context that ends with the batch or with the node.

@@ -33,6 +33,13 @@ func (c *Compute) ID() string { return c.p.id }
 
 // WithContext returns the same pool with another context for the tasks that are called through it:
 // when ctx ends, those tasks are cancelled, on the nodes too. The pool itself goes on.
+//
+// Calls return at once then, within half a second, whatever the nodes do. What a call has begun on the nodes
+// ends without it: its slots are free once it has ended, Close waits for that, and [Attach] does not go on with
+// it. A result that has not come by then is that of a cancelled task. Two kinds of calls may take longer. A
+// task with Outputs that come in any case (DropIfCancelled is not set), or with Checkpoints, has asked for
+// files, and its call waits for them: a minute at most. [Compute.Train] waits three seconds at most for nodes
+// that answer. [Job.Wait] returns once the job is over.
 func (c *Compute) WithContext(ctx context.Context) *Compute {
 	if ctx == nil {
 		ctx = c.p.ctx
@@ -93,9 +100,8 @@ func (c *Compute) Gather(tasks ...Task) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer b.close()
+	defer b.leave()
 	b.run()
-	defer b.handOver()
 	return b.collect()
 }
 
@@ -113,7 +119,7 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 		return nil, &Error{Op: "broadcast", Kind: ErrInvalid, Err: errors.New("its shares would all write the Checkpoints of one name"), Hint: "use Train, which joins the parts of all nodes"}
 	}
 	b := c.newBatch()
-	defer b.close()
+	defer b.leave()
 	tasks, err := b.resolved(task)
 	if err != nil {
 		return nil, err
@@ -124,7 +130,6 @@ func (c *Compute) Broadcast(task Task) ([]Result, error) {
 	if err := b.everywhere(tasks[0]); err != nil {
 		return nil, err
 	}
-	defer b.handOver()
 	return b.collect()
 }
 
@@ -145,17 +150,18 @@ func (c *Compute) Stream(tasks ...Task) iter.Seq2[Result, error] {
 			yield(Result{Index: -1}, err)
 			return
 		}
-		defer b.handOver()
-		defer b.close()
+		defer b.leave()
 		b.Bound()
 		b.submit()
 		for range b.units {
-			r := <-b.results
+			r := b.next()
 			b.Taken(r.size())
 			if !yield(r, r.Err) {
 				return
 			}
-			c.p.handed(b.units[r.Index])
+			if !b.caller.Gone() {
+				c.p.handed(b.units[r.Index])
+			}
 		}
 	}
 }

@@ -3,11 +3,14 @@
 package gputrain_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,4 +117,89 @@ func TestFunctionsBesideOneThatIgnoresItsContext(t *testing.T) {
 		last, err := see.Run(pool, struct{}{})
 		return err == nil && last.Slot == 0 && last.PID == fresh.PID
 	})
+}
+
+// lingers runs until a file exists, as stubborn does.
+func lingers(in vigil) {
+	noteIn(in.Here, "here")
+	for !e2etest.Exists(in.Until) {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+var (
+	stubbornGenerator = gputrain.GeneratorFunc("end/generator", func(_ context.Context, in vigil, _ func(int) bool) error {
+		lingers(in)
+		return nil
+	})
+	stubbornConsumer = gputrain.ConsumerFunc("end/consumer", func(_ context.Context, ins iter.Seq[vigil]) (int, error) {
+		for in := range ins {
+			lingers(in)
+		}
+		return 0, nil
+	})
+	stubbornPipe = gputrain.PipeFunc("end/pipe", func(_ context.Context, ins iter.Seq[vigil], _ func(int) bool) error {
+		for in := range ins {
+			lingers(in)
+		}
+		return nil
+	})
+)
+
+// A caller whose context has ended is let go, also if its function ignores that for an hour. Close waits for the function.
+func TestCallersOfFunctionsAreLetGo(t *testing.T) {
+	gputrain.HurryFunctions(t, time.Hour)
+	last := func(err error, next error) error { return cmp.Or(next, err) }
+	for name, call := range map[string]func(c *gputrain.Compute, in vigil) error{
+		"Run":    func(c *gputrain.Compute, in vigil) error { _, err := stubborn.Run(c, in); return err },
+		"Gather": func(c *gputrain.Compute, in vigil) error { _, err := stubborn.Gather(c, in, in); return err },
+		"Stream": func(c *gputrain.Compute, in vigil) (err error) {
+			for _, next := range stubborn.Stream(c, in) {
+				err = last(err, next)
+			}
+			return err
+		},
+		"Broadcast": func(c *gputrain.Compute, in vigil) error { _, err := stubborn.Broadcast(c, in); return err },
+		"Generator": func(c *gputrain.Compute, in vigil) (err error) {
+			for _, next := range stubbornGenerator.Run(c, in) {
+				err = last(err, next)
+			}
+			return err
+		},
+		"Consumer": func(c *gputrain.Compute, in vigil) error {
+			_, err := stubbornConsumer.Run(c, slices.Values([]vigil{in}))
+			return err
+		},
+		"Pipe": func(c *gputrain.Compute, in vigil) (err error) {
+			for _, next := range stubbornPipe.Run(c, slices.Values([]vigil{in})) {
+				err = last(err, next)
+			}
+			return err
+		},
+		"Train": func(c *gputrain.Compute, in vigil) error {
+			_, err := c.Train(gputrain.Training{Task: stubborn.Call(in)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool, dir := e2etest.Open(t, gputrain.Spec{}), t.TempDir()
+			in := vigil{filepath.Join(dir, "here"), filepath.Join(dir, "ends")}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			returned := make(chan error, 1)
+			go func() { returned <- call(pool.WithContext(ctx), in) }()
+			e2etest.Until(t, "the function's start", func() bool { return e2etest.Exists(in.Here) })
+			cancel()
+			select {
+			case err := <-returned:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the caller still waits")
+			}
+			noteIn(in.Until, "ends")
+		})
+	}
 }

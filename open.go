@@ -25,8 +25,10 @@ import (
 // The pool lives until Close, or until ctx ends, which ends the pool as Close does. If Open returns
 // an error, nothing is left behind, or the error wraps a *LeakError that names what is left.
 //
-// If ctx ends before the pool is open, the error wraps the cause of its end, and says what was
-// waited for: which nodes, in which phase, and what went wrong last. Timeouts of the pool itself,
+// If ctx ends before the pool is open, Open ends what it has rented, and returns when the provider has
+// confirmed that: at once if there is nothing yet, and after six minutes at most. A machine that costs
+// money is not left to a goroutine that the end of this program would end. The error wraps the cause of the end
+// of ctx, and says what was waited for: which nodes, in which phase, and what went wrong last. Timeouts of the pool itself,
 // and of its provider, are never context.DeadlineExceeded.
 func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*Compute, error) {
 	var o options

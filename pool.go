@@ -16,6 +16,7 @@ import (
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/guardian"
 	"github.com/gputrain/gputrain/internal/inventory"
+	"github.com/gputrain/gputrain/internal/letgo"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/program"
@@ -110,7 +111,7 @@ type lifetime struct {
 	detached   atomic.Bool           // this program has left the pool
 	lives      sync.WaitGroup        // the nodes' goroutines, the launch, and the opening
 	running    sync.WaitGroup        // attempts, and waits between them
-	background sync.WaitGroup        // jobs
+	background letgo.Rest            // jobs, and what callers have begun that have given up
 
 	closeOnce sync.Once
 	closed    chan struct{}

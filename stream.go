@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/gputrain/gputrain/internal/codec"
+	"github.com/gputrain/gputrain/internal/letgo"
 	"github.com/gputrain/gputrain/internal/worker"
 )
 
@@ -20,6 +21,8 @@ type streamCall struct {
 	*worker.Stream
 	function string
 	sent     int
+	// over is closed when there is nothing more to send, and nothing more to receive than what has arrived.
+	over <-chan struct{}
 }
 
 // newStreamCall submits the call of a function with a stream.
@@ -30,15 +33,21 @@ func newStreamCall(c *Compute, of callee, marshal func() (codec.Body, error)) (*
 		return nil, err
 	}
 	b.submit()
-	return &streamCall{batch: b, Stream: s, function: of.name}, nil
+	return &streamCall{batch: b, Stream: s, function: of.name, over: letgo.Over(&b.caller, c.p.background.Go, b.units[0].Over())}, nil
 }
 
-// over is closed when there is nothing more to send, and nothing more to receive than what has
-// arrived.
-func (s *streamCall) over() <-chan struct{} { return s.units[0].Over() }
-
 // wait returns the result of the call.
-func (s *streamCall) wait() Result { return <-s.results }
+func (s *streamCall) wait() Result {
+	<-s.over
+	return s.next()
+}
+
+// leave ends the call.
+func (s *streamCall) leave() {
+	s.Batch.Cancel()
+	<-s.over
+	s.batch.leave()
+}
 
 // send sends a value of the caller's, and reports false once the call is over.
 // A value that cannot be sent is an error.
@@ -48,13 +57,13 @@ func send[In any](s *streamCall, in In) (bool, error) {
 		return false, &Error{Op: "call " + s.function, Kind: ErrInvalid, Err: fmt.Errorf("input %d: %w", s.sent, err)}
 	}
 	s.sent++
-	return s.Send(s.over(), b.Detach()), nil
+	return s.Send(s.over, b.Detach()), nil
 }
 
 // receive returns what the function has yielded next. It is false when there
 // is no more.
 func receive[Out any](s *streamCall) (out Out, ok bool, err error) {
-	b, ok := s.Receive(s.over())
+	b, ok := s.Receive(s.over)
 	if !ok {
 		return out, false, nil
 	}
@@ -187,7 +196,7 @@ func (g *Generator[In, Out]) Run(c *Compute, in In) iter.Seq2[Out, error] {
 			yield(zero, err)
 			return
 		}
-		defer s.close()
+		defer s.leave()
 		s.CloseSend()
 		if !receiveAll(s, yield) {
 			return
@@ -242,7 +251,7 @@ func (f *Consumer[In, Out]) Run(c *Compute, ins iter.Seq[In]) (Out, error) {
 	if err != nil {
 		return zero, err
 	}
-	defer s.close()
+	defer s.leave()
 	for in := range ins {
 		ok, err := send(s, in)
 		if err != nil {
@@ -300,7 +309,7 @@ func (p *Pipe[In, Out]) Run(c *Compute, ins iter.Seq[In]) iter.Seq2[Out, error] 
 		}
 		feed := startFeed(s, ins)
 		defer feed.end()
-		defer s.close()
+		defer s.leave()
 		if !receiveAll(s, yield) {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/gputrain/gputrain/internal/letgo"
 )
 
 // A Training is a program that runs on several nodes at once, as a gang: all of it starts or nothing does. When any
@@ -161,6 +163,12 @@ func (e *TrainError) Unwrap() []error {
 // It waits until as many nodes are ready and the tasks that run there have ended; meanwhile no other task starts on them, and none
 // does until Train returns. An elastic pool grows for it.
 //
+// If the context of [Compute.WithContext] ends, so does the training. Train returns when no process of it is left, but it waits only as
+// long as all of its nodes answer, and for three seconds at most: half a second after the last answer, or once the three seconds are over,
+// it returns without the results of the processes, and without the epoch that has not ended. What is left of the training ends without
+// the caller then, and its Outputs and its last checkpoint still come. Until that is done, in some minutes at most if a node does not answer, its nodes
+// take no other task, a Train of the same name waits, and so does Close.
+//
 // If this program dies, the processes go on as other tasks do. After [Attach], Train with a Training whose Task has the same
 // Name follows them from where they are; until then their nodes take no tasks. Calls of functions, and what mpirun runs, are not
 // followed: their epoch ends, which does not count, and the next one begins.
@@ -175,18 +183,28 @@ func (c *Compute) Train(t Training) (TrainResult, error) {
 		return TrainResult{}, err
 	}
 	b := c.newBatch()
-	defer b.close()
+	defer b.leave()
 	tasks, err := b.resolved(t.Task, t.Check)
 	if err != nil {
 		return TrainResult{}, err
 	}
 	t.Task, t.Check = tasks[0], tasks[1]
-	r, err := newTrainRun(p, t)
+	r, err := newTrainRun(b.ctx, p, t)
 	if err != nil {
 		return TrainResult{}, err
 	}
-	defer p.running.Done()
-	return r.run(b.ctx)
+	b.caller.While(r.host.Answers)
+	var result TrainResult
+	err, ok := letgo.Do(&b.caller, p.background.Go, func() error {
+		defer p.running.Done()
+		var err error
+		result, err = r.run(b.ctx)
+		return err
+	})
+	if !ok {
+		return r.leave(b.ctx)
+	}
+	return result, err
 }
 
 // validate returns an error that is [ErrInvalid] if anything is wrong with the training.

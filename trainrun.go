@@ -24,13 +24,12 @@ import (
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/telemetry"
 	"github.com/gputrain/gputrain/internal/training"
-	"github.com/gputrain/gputrain/providers/driver"
 )
 
 // trainings are those of a pool. The pool's lock guards them.
 type trainings struct {
 	last    int // the highest number of an ID
-	running map[string]bool
+	running map[string]*trainRun
 	earlier map[string]*earlierTraining // that an earlier program has left, by name
 }
 
@@ -46,31 +45,42 @@ type trainRun struct {
 	t       Training //secretvet:ignore no message formats it
 	name    string
 	hold    *scheduler.Hold
-	nodes   map[*scheduler.Node]time.Time // since when the gang has them
+	meter   fleet.Meter // of the gang's nodes
 	host    *training.Training
 	keeper  *checkpoint.Keeper // nil without checkpoints
-	began   time.Time
-	number  atomic.Int64 // of the epoch
-	stepped atomic.Int32 // the node that has reported a step last
+	number  atomic.Int64       // of the epoch
+	stepped atomic.Int32       // the node that has reported a step last
+	left    bool               // its caller has given up; guarded by the pool's lock
+	over    chan struct{}      // closed when nothing of it is left
 
-	mu       sync.Mutex
-	result   TrainResult
-	usd      float64
-	unpriced bool
-	last     *gang.Epoch
-	steps    *steps.Pace // of the epoch, or nil
+	mu     sync.Mutex
+	result TrainResult
+	last   *gang.Epoch
+	steps  *steps.Pace // of the epoch, or nil
 }
 
-// newTrainRun returns a training that has not begun, or goes on with one of its name that an earlier program has left.
-func newTrainRun(p *pool, t Training) (*trainRun, error) {
-	r := &trainRun{p: p, t: t, name: t.name(), nodes: map[*scheduler.Node]time.Time{}}
+// newTrainRun returns a training that has not begun, or goes on with one of its name that an earlier program has left. It waits, as
+// long as ctx, for the end of one whose caller has given up.
+func newTrainRun(ctx context.Context, p *pool, t Training) (*trainRun, error) {
+	r := &trainRun{p: p, t: t, name: t.name(), over: make(chan struct{})}
 	c, err := r.config()
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.trainings.running[r.name] {
+	for other := p.trainings.running[r.name]; other != nil && other.left; other = p.trainings.running[r.name] {
+		p.mu.Unlock()
+		select {
+		case <-other.over:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, r.interrupted(ctx, nil)
+		}
+	}
+	if p.trainings.running[r.name] != nil {
 		return nil, &Error{Op: "train", Kind: ErrInvalid, Err: fmt.Errorf("the pool has a training with the name %q already", r.name), Hint: "give each a Task.Name of its own"}
 	}
 	if e := p.trainings.earlier[r.name]; e != nil {
@@ -84,7 +94,7 @@ func newTrainRun(p *pool, t Training) (*trainRun, error) {
 		for i, name := range e.record.Nodes {
 			if n := nodeNamed(p, name); n != nil && n.State().Works() {
 				e.hold.Seize(n.Slots)
-				r.nodes[n.Slots] = time.Now()
+				r.meter.Add(n.Slots)
 				c.EarlierNodes[i] = trainNode{newAttemptNode(n), r}
 			}
 		}
@@ -97,9 +107,9 @@ func newTrainRun(p *pool, t Training) (*trainRun, error) {
 	}
 	r.host = training.New(c)
 	if p.trainings.running == nil {
-		p.trainings.running = map[string]bool{}
+		p.trainings.running = map[string]*trainRun{}
 	}
-	p.trainings.running[r.name] = true
+	p.trainings.running[r.name] = r
 	p.running.Add(1)
 	return r, nil
 }
@@ -176,37 +186,19 @@ func (r *trainRun) run(ctx context.Context) (TrainResult, error) {
 		r.p.mu.Lock()
 		defer r.p.mu.Unlock()
 		delete(r.p.trainings.running, r.name)
+		close(r.over)
 	}()
 	if r.t.Task.HoldsLease {
 		r.p.spending.Hold(1)
 		defer r.p.spending.Hold(-1)
 	}
-	r.began = r.host.Began()
 	ok, err := r.host.Run(ctx)
 	r.release()
+	result := r.soFar()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	result := r.result
-	var epochs []Epoch
-	for _, past := range r.host.Past() {
-		epochs = append(epochs, pastEpoch(past))
-	}
-	result.Epochs = append(epochs, result.Epochs...)
 	for _, s := range r.host.Result() {
 		result.Ranks = append(result.Ranks, r.rank(s))
-	}
-	for _, e := range result.Epochs {
-		result.Step = max(result.Step, e.LastStep)
-	}
-	result.Elapsed = time.Since(r.began)
-	if r.keeper != nil {
-		var step int64
-		if result.Checkpoint, step = r.keeper.Newest(); result.Checkpoint != "" && step >= 0 {
-			result.Step = step
-		}
-	}
-	if !r.unpriced {
-		result.CostUSD = driver.USD(r.usd)
 	}
 	if r.p.ctx.Err() == nil || !r.p.detached.Load() {
 		r.host.Finish()
@@ -218,6 +210,40 @@ func (r *trainRun) run(ctx context.Context) (TrainResult, error) {
 		return result, r.interrupted(ctx, err)
 	}
 	return result, r.failed(r.last, err)
+}
+
+// soFar returns what is known of the training, but for the results of its processes.
+func (r *trainRun) soFar() TrainResult {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	result := r.result
+	result.Epochs = nil
+	for _, past := range r.host.Past() {
+		result.Epochs = append(result.Epochs, pastEpoch(past))
+	}
+	result.Epochs = append(result.Epochs, r.result.Epochs...)
+	for _, e := range result.Epochs {
+		result.Step = max(result.Step, e.LastStep)
+	}
+	result.Elapsed, result.CostUSD = time.Since(r.host.Began()), r.meter.Cost()
+	if r.keeper != nil {
+		var step int64
+		if result.Checkpoint, step = r.keeper.Newest(); result.Checkpoint != "" && step >= 0 {
+			result.Step = step
+		}
+	}
+	return result
+}
+
+// leave returns what is known of a training whose caller has given up.
+func (r *trainRun) leave(ctx context.Context) (TrainResult, error) {
+	r.p.mu.Lock()
+	r.left = true
+	r.p.mu.Unlock()
+	if r.p.ctx.Err() == nil { // an Attach is not to go on with it
+		r.host.Leave()
+	}
+	return r.soFar(), r.interrupted(ctx, nil)
 }
 
 // interrupted returns the error of a training that ended for no reason of its own.
@@ -237,17 +263,10 @@ func (r *trainRun) Grow(ctx context.Context, want int) ([]training.Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	for had := range r.nodes {
-		if !slices.Contains(all, had) { // another training has got it meanwhile
-			r.charge(had)
-		}
-	}
+	r.meter.Have(all...) // another training may have got some of those before
 	nodes := make([]training.Node, len(all))
 	for i, slots := range all {
 		nodes[i] = trainNode{newAttemptNode(nodeOn(slots)), r}
-		if r.nodes[slots].IsZero() {
-			r.nodes[slots] = time.Now()
-		}
 	}
 	return nodes, nil
 }
@@ -255,7 +274,7 @@ func (r *trainRun) Grow(ctx context.Context, want int) ([]training.Node, error) 
 // Drop is for the training.
 func (r *trainRun) Drop(n training.Node, broken error) {
 	on := n.(trainNode).n
-	r.charge(on.Slots)
+	r.meter.Drop(on.Slots)
 	if broken != nil && !fleet.Break(on.Member, broken) { // before another task can start there
 		r.sweep(n)
 		return
@@ -280,22 +299,8 @@ func (r *trainRun) sweep(n training.Node) {
 
 // release gives all nodes back.
 func (r *trainRun) release() {
-	for slots := range r.nodes {
-		r.charge(slots)
-	}
+	r.meter.Have()
 	r.hold.Release()
-}
-
-// charge adds what a node has cost while the gang had it.
-func (r *trainRun) charge(slots *scheduler.Node) {
-	since, held := r.nodes[slots]
-	if !held {
-		return
-	}
-	delete(r.nodes, slots)
-	perHour, known := nodeOn(slots).Node.Instance().Offer.HourlyUSD.USD()
-	r.usd += perHour * time.Since(since).Hours()
-	r.unpriced = r.unpriced || !known
 }
 
 // describe is for the training.
@@ -454,6 +459,7 @@ func (r *trainRun) reported(_ *gang.Epoch, n training.Node, s steps.Step) {
 	r.stepped.Store(int32(n.Rank()))
 	r.mu.Lock()
 	pace := r.steps
+	r.result.Step = max(r.result.Step, s.N)
 	r.mu.Unlock()
 	if pace != nil {
 		pace.Step(s)

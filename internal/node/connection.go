@@ -92,6 +92,9 @@ func (c *connection) IsUp() bool {
 	return !down
 }
 
+// Answers reports whether the machine answers before ctx ends.
+func (c *connection) Answers(ctx context.Context) bool { return c.Client().Answers(ctx) }
+
 // open notes the client of a connection. A connection that was closed or severed before stays so.
 func (c *connection) open(client *ssh.Client) {
 	c.mu.Lock()

@@ -88,7 +88,7 @@ func (b *Batch) RunHere() bool {
 	if len(b.tasks) != 1 || !b.s.runHere(b.tasks[0]) {
 		return false
 	}
-	if !b.isOver() { // another attempt follows
+	if !b.IsOver() { // another attempt follows
 		b.Watch()
 	}
 	return true
@@ -121,8 +121,8 @@ func (b *Batch) abandon() {
 	}
 }
 
-// isOver reports whether every task is over.
-func (b *Batch) isOver() bool {
+// IsOver reports whether every task is over.
+func (b *Batch) IsOver() bool {
 	for _, t := range b.tasks {
 		if !t.IsOver() {
 			return false
@@ -141,7 +141,7 @@ func (b *Batch) Fail(why error) { b.cancel(why) }
 // Close cancels what has not finished and waits for its end. It drops the batch's references to nodes: a batch that is
 // kept would keep them, and their connections.
 func (b *Batch) Close() {
-	stopped := b.unwatch == nil || b.isOver() && b.unwatch()
+	stopped := b.unwatch == nil || b.IsOver() && b.unwatch()
 	b.Cancel()
 	for _, t := range b.tasks {
 		<-t.over

@@ -184,6 +184,26 @@ func (c *Client) Down() (since time.Time, down bool) {
 	return c.since, c.main == nil || c.main.isDead()
 }
 
+// Answers reports whether the server answers over the connection before ctx ends. It makes no connection.
+func (c *Client) Answers(ctx context.Context) bool {
+	c.mu.Lock()
+	l := c.main
+	c.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	q := l.ask()
+	if q == nil {
+		return false
+	}
+	select {
+	case <-q.done:
+		return q.err == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Generation returns the number of connections made so far. What a caller set up over one
 // connection may be gone in the next.
 func (c *Client) Generation() int {

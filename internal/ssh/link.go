@@ -18,6 +18,8 @@ type link struct {
 	wg   sync.WaitGroup
 	gone bool // a caller waits for wg: nothing may be added
 
+	question *question // that is under way, or nil
+
 	cause sync.Once
 	why   error         // set by end, unless the connection ended before
 	dead  chan struct{} // closed when the connection has ended
@@ -144,12 +146,6 @@ func (l *link) keepAlive(interval time.Duration, misses int, unneeded func() boo
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	seen, missed, asked := l.transport.reads.Load(), 0, false
-	var answered chan struct{}
-	defer func() {
-		if answered != nil {
-			<-answered
-		}
-	}()
 	for {
 		select {
 		case <-l.dead:
@@ -172,13 +168,32 @@ func (l *link) keepAlive(interval time.Duration, misses int, unneeded func() boo
 			continue
 		}
 		asked = true
-		if answered != nil && !isClosed(answered) {
-			continue // the previous keepalive is still under way
-		}
-		answered = make(chan struct{})
-		go func() { // ends with the connection, for which keepAlive waits
-			defer close(answered)
-			l.conn.SendRequest("keepalive@openssh.com", true, nil)
-		}()
+		l.ask()
 	}
+}
+
+// A question is a keepalive. err is set once done is closed: nil if the server has answered it.
+type question struct {
+	done chan struct{}
+	err  error
+}
+
+// ask asks the server for an answer, unless a question is under way: x/crypto's ssh sends one at a time. It returns nil if the link is
+// over.
+func (l *link) ask() *question {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone || l.question != nil {
+		return l.question
+	}
+	q := &question{done: make(chan struct{})}
+	l.question = q
+	l.wg.Go(func() { // ends with the connection, or before
+		_, _, q.err = l.conn.SendRequest("keepalive@openssh.com", true, nil)
+		l.mu.Lock()
+		l.question = nil
+		l.mu.Unlock()
+		close(q.done)
+	})
+	return q
 }

@@ -18,14 +18,22 @@ type logbook struct {
 	stepped time.Time // when a step was recorded last
 }
 
-// note records a change.
+// note records a change, unless the training has been recorded as over.
 func (l *logbook) note(change func(*journal.Training)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	change(&l.entry)
+	over := l.entry.Over
+	if change(&l.entry); over {
+		return
+	}
 	entry := l.entry
 	entry.Past = slices.Clone(entry.Past)
 	l.write(entry)
+}
+
+// end records that no other program goes on with the training.
+func (l *logbook) end() {
+	l.note(func(r *journal.Training) { *r = journal.Training{ID: r.ID, Name: r.Name, Over: true} })
 }
 
 // drop records that the training has given a node back.

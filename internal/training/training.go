@@ -5,8 +5,10 @@ package training
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
@@ -27,6 +29,8 @@ import (
 type Node interface {
 	gang.Node
 	attempt.Node
+	// Answers reports whether the node answers before ctx ends.
+	Answers(ctx context.Context) bool
 	// Addr is the address by which the other nodes reach it.
 	Addr() string
 	Supervisor() attempt.Supervisor
@@ -127,10 +131,12 @@ type Training struct {
 	log     logbook
 	saver   saver
 	devices devices
+	began   time.Time
 	port    int // of the last epoch
 	waited  bool
 
 	mu       sync.Mutex
+	nodes    []Node         // those that it has
 	shares   []Share        // of the last epoch
 	output   []output.Share // the memory of each share's output
 	progress []*progress    // of each share
@@ -147,6 +153,8 @@ func New(c Config) *Training {
 	} else {
 		t.log.entry = journal.Training{ID: c.ID, Name: c.Name, Began: time.Now().UnixNano()}
 	}
+	t.began = time.Unix(0, t.log.entry.Began)
+	t.nodes = slices.DeleteFunc(slices.Clone(c.EarlierNodes), func(n Node) bool { return n == nil })
 	t.log.entry.Launcher, t.log.entry.Function = int(c.Launcher), c.Program.Function != ""
 	return t
 }
@@ -228,7 +236,7 @@ func (t *Training) countProcesses(ctx context.Context) error {
 	}
 	t.Config.Report(gang.Waiting, &gang.Epoch{Number: 1})
 	t.waited = true
-	all, err := t.Pool.Grow(ctx, t.Nodes)
+	all, err := t.grow(ctx, t.Nodes)
 	if err != nil {
 		return err
 	}
@@ -248,7 +256,7 @@ func (t *Training) Result() []Share {
 }
 
 // Began returns when the training began.
-func (t *Training) Began() time.Time { return time.Unix(0, t.log.entry.Began) }
+func (t *Training) Began() time.Time { return t.began }
 
 // Past returns the epochs that earlier programs have seen the end of.
 func (t *Training) Past() []journal.PastEpoch {
@@ -258,9 +266,12 @@ func (t *Training) Past() []journal.PastEpoch {
 	return t.Earlier.Past
 }
 
-// Finish records that the caller has the result, and has the nodes forget the processes.
+// Leave records that the caller has given up, or has the result: no other program goes on with the training.
+func (t *Training) Leave() { t.log.end() }
+
+// Finish is Leave, and has the nodes forget the processes.
 func (t *Training) Finish() {
-	t.log.note(func(r *journal.Training) { *r = journal.Training{ID: r.ID, Name: r.Name, Over: true} })
+	t.Leave()
 	t.forget()
 }
 
@@ -289,7 +300,7 @@ const markName = "GPUTRAIN_GANG"
 
 // Grow is for the gang.
 func (t *Training) Grow(ctx context.Context, nodes int) ([]gang.Node, error) {
-	all, err := t.Pool.Grow(ctx, nodes)
+	all, err := t.grow(ctx, nodes)
 	same := make([]gang.Node, len(all))
 	for i, n := range all {
 		same[i] = n
@@ -297,8 +308,40 @@ func (t *Training) Grow(ctx context.Context, nodes int) ([]gang.Node, error) {
 	return same, err
 }
 
+// grow waits until the training has so many nodes.
+func (t *Training) grow(ctx context.Context, nodes int) ([]Node, error) {
+	all, err := t.Pool.Grow(ctx, nodes)
+	if err == nil {
+		t.mu.Lock()
+		t.nodes = slices.Clone(all)
+		t.mu.Unlock()
+	}
+	return all, err
+}
+
+// Answers reports whether all nodes that the training has answer before ctx ends, but for those that are given up.
+func (t *Training) Answers(ctx context.Context) bool {
+	t.mu.Lock()
+	nodes := slices.Clone(t.nodes)
+	t.mu.Unlock()
+	var silent atomic.Bool
+	var asked sync.WaitGroup
+	for _, n := range nodes {
+		asked.Go(func() {
+			if n.Context().Err() == nil && !n.Answers(ctx) {
+				silent.Store(true)
+			}
+		})
+	}
+	asked.Wait()
+	return !silent.Load()
+}
+
 // Drop is for the gang.
 func (t *Training) Drop(n gang.Node, broken error) {
+	t.mu.Lock()
+	t.nodes = slices.DeleteFunc(t.nodes, func(had Node) bool { return had == n })
+	t.mu.Unlock()
 	t.log.drop(n.Name())
 	t.Pool.Drop(n.(Node), broken)
 }

@@ -127,9 +127,7 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *mete
 
 // discardAll removes what was not renamed to its place.
 func (r *Remote) discardAll(ctx context.Context, at, stage string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	r.Client.Exec(ctx, script(`find "$d" -name "$n*" -exec rm -f {} +`, "d="+at, "n="+stage), nil, nil, nil)
+	r.clean(ctx, script(`find "$d" -name "$n*" -exec rm -f {} +`, "d="+at, "n="+stage))
 }
 
 // A putter makes things on the node by SFTP.

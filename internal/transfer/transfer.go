@@ -95,13 +95,25 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// discard removes what a cancelled call may have left on the node. The node's own scripts do the same when their
-// session ends; discard does not rely on that.
+// clean runs a command that removes something. If the context has ended it goes on without the caller, until the connection ends.
+func (r *Remote) clean(ctx context.Context, command string) {
+	run := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		r.Client.Exec(ctx, command, nil, nil, nil)
+	}
+	if ctx.Err() != nil {
+		go run()
+		return
+	}
+	run()
+}
+
+// discard removes what a cancelled call may have left on the node, and does not wait for that: the caller has given up. The node's own
+// scripts do the same when their session ends; discard does not rely on that.
 func (r *Remote) discard(ctx context.Context, stages ...string) {
 	if ctx.Err() == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	r.Client.Exec(ctx, "rm -rf"+words(stages), nil, nil, nil)
+	r.clean(ctx, "rm -rf"+words(stages))
 }

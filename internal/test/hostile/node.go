@@ -33,6 +33,7 @@ type Node struct {
 
 	wg     sync.WaitGroup
 	leaked atomic.Bool
+	hole   atomic.Bool
 	said   atomic.Int64
 
 	mu    sync.Mutex
@@ -83,9 +84,36 @@ func (n *Node) Dial(context.Context) (net.Conn, error) {
 	if n.life.Err() != nil {
 		return nil, errors.New("hostile: the node is gone")
 	}
+	server = swallowed{server, n}
 	n.conns[server] = true
 	n.wg.Go(func() { n.serve(server) })
 	return client, nil
+}
+
+// Swallow has all that is sent from now on, in both directions, on connections old and new, arrive nowhere. No connection ends by that,
+// and the real node sees none of it.
+func (n *Node) Swallow() { n.hole.Store(true) }
+
+// A swallowed connection is one whose node may swallow all.
+type swallowed struct {
+	net.Conn
+	node *Node
+}
+
+func (c swallowed) Read(p []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(p)
+		if err != nil || !c.node.hole.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c swallowed) Write(p []byte) (int, error) {
+	if c.node.hole.Load() {
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
 }
 
 // HangUp closes all connections.

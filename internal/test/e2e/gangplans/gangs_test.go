@@ -1,6 +1,7 @@
 package gangplans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/accelerators"
+	"github.com/gputrain/gputrain/internal/letgo"
 	"github.com/gputrain/gputrain/internal/test/seeds"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/sim"
@@ -234,10 +236,30 @@ func (p *plan) train(g *gang, sum *seeds.Tally) {
 	if took > tooLong {
 		p.Errorf("%s has not ended: %v", g.name, err)
 	}
+	if ctx.Err() != nil {
+		if late := took - cmp.Or(g.cancel, tooLong); late > letgo.Longest+letgo.Patience {
+			p.Errorf("Train of %s returned %v after its caller had given up", g.name, late)
+		}
+		p.afterwards(g)
+	}
 	if left := p.left(g); len(left) > 0 && !errors.Is(err, gputrain.ErrClosed) { // the pool ends what runs on its machines
 		p.Errorf("after %s, which ended with %v, these of its processes run: %q", g.name, err, left)
 	}
 	p.judge(g, result, err, ctx.Err() != nil && took < tooLong, sum)
+}
+
+// afterwards is after a training whose caller has given up. Other tasks begin on its nodes once nothing of it runs there, which exec
+// checks, and that is soon.
+func (p *plan) afterwards(g *gang) {
+	ctx, cancel := context.WithTimeout(p.Context(), time.Minute)
+	defer cancel()
+	_, _ = p.pool.WithContext(ctx).Broadcast(gputrain.Cmd("side", "1s")) // other trainings may have all nodes
+	for range 20 {
+		if len(p.left(g)) == 0 {
+			return
+		}
+		time.Sleep(time.Minute) // a machine is cut off, or given up
+	}
 }
 
 // usable checks that the nodes of a pool without trainings take tasks.
