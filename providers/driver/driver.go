@@ -60,7 +60,8 @@ type Driver interface {
 
 	// List lists everything that the provider holds for a pool, by its ID, or for every pool if
 	// poolID is empty: machines, networks, keys. An odd or failed answer is an error, never an
-	// empty list. Things that were made within Capabilities.ListLag may be missing.
+	// empty list. Things that were made within Capabilities.ListLag may be missing. Each is
+	// described by its own tags, never by those of other things of its pool.
 	List(ctx context.Context, poolID string) ([]Resource, error)
 
 	// Terminate ends the named machines with the call that ends billing. It is idempotent: a
