@@ -18,11 +18,20 @@ func loadTimeout() time.Duration { return 600 * cloud.Second }
 // has rented the GPU, for an unknown time.
 func gpuWait() time.Duration { return 30 * cloud.Second }
 
+// hostFailed is the kind of the failure of a host that cannot start a container: later pools avoid the host.
+var hostFailed = driver.ErrUnavailable
+
+// imageDenied is in the message about an image that a registry refuses: no other host has it either.
+const imageDenied = "pull access denied"
+
 // machine translates an instance.
 func (p *provider) machine(in instance) cloud.Machine {
 	id := strconv.FormatInt(in.ID, 10)
 	m := cloud.Machine{Instance: driver.Instance{ID: id, PublicAddr: strings.TrimSpace(in.PublicIPAddr), Offer: chargedOffer(in)}}
 	m.State, m.StateReason = stateOf(in)
+	if m.State == driver.InstanceFailed && !strings.Contains(m.StateReason, imageDenied) {
+		m.FailureKind = hostFailed
+	}
 	m.Tag, _ = labelOf(in)
 	if m.Tag.Created.IsZero() && in.StartDate != nil {
 		m.Tag.Created = time.Unix(int64(*in.StartDate), 0)
@@ -32,9 +41,11 @@ func (p *provider) machine(in instance) cloud.Machine {
 	if r := p.notes[id]; r != nil {
 		if m.State == driver.InstancePending && !r.launched.IsZero() && time.Since(r.launched) > loadTimeout() {
 			m.State, m.StateReason = driver.InstanceFailed, "it has not come up in "+loadTimeout().String()+": "+m.StateReason
+			m.FailureKind = hostFailed
 		}
 		if r.waitsForGPU(m.State, in) {
 			m.State, m.StateReason = driver.InstanceFailed, "it was stopped, and another user has rented its GPU"
+			m.FailureKind = nil // there is no room
 		}
 		if r.failed != nil {
 			m.ListAs, m.Tag.Name = m.Tag.Name, "" // it is not the node in its label
@@ -99,7 +110,7 @@ func stateOf(in instance) (driver.InstanceState, string) {
 	case "", "rebooting":
 		return driver.InstancePending, why
 	case "created", "loading":
-		for _, fatal := range []string{"OCI runtime create failed", "pull access denied", "no space left on device"} {
+		for _, fatal := range []string{"OCI runtime create failed", imageDenied, "no space left on device"} {
 			if strings.Contains(message, fatal) {
 				return driver.InstanceFailed, why
 			}

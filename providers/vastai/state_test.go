@@ -3,6 +3,7 @@ package vastai
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,5 +225,20 @@ func TestCloseGivesUpTheList(t *testing.T) {
 	d.Close()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A host that cannot start a container has failed, and is avoided from then on: that is no lack of room.
+func TestFailedStartIsTheHosts(t *testing.T) {
+	p := &provider{notes: map[string]*note{}, broken: map[int64]bool{}}
+	text := func(s string) *string { return &s }
+	for message, want := range map[string]error{
+		"Error response from daemon: OCI runtime create failed: runc": driver.ErrUnavailable, "write: no space left on device": driver.ErrUnavailable,
+		"pull access denied for a/b": nil,
+	} {
+		m := p.machine(instance{ID: 7, ActualStatus: text("created"), StatusMsg: text(message)})
+		if m.State != driver.InstanceFailed || m.FailureKind != want || !strings.Contains(m.StateReason, message) {
+			t.Errorf("%s: %v, %v, %q", message, m.State, m.FailureKind, m.StateReason)
+		}
 	}
 }
