@@ -65,7 +65,7 @@ func (f *Fleet) AwaitEach(members []*Member) error {
 }
 
 // Resize has the fleet have n members, at least so many if it is elastic, and returns when as
-// many are ready and no more are left, or when ctx ends. Members that are over are tried anew.
+// many are ready and the end of all others was asked for, or when ctx ends. Members that are over are tried anew.
 func (f *Fleet) Resize(ctx context.Context, n int) error {
 	f.resize(n)
 	f.scaler.rescale()
@@ -80,7 +80,7 @@ func (f *Fleet) Resize(ctx context.Context, n int) error {
 			return true, cutoff.By(f.config.Context, context.Cause(ctx))
 		case f.scaler.least != n:
 			return true, &driver.Error{Op: "resize", Err: fmt.Errorf("another Resize, to %d nodes, has overtaken it", f.scaler.least)}
-		case ready >= n && members <= f.scaler.most:
+		case ready >= n && members <= f.scaler.most && f.ending == 0:
 			return true, nil
 		case members >= n && over > 0 && ready+over >= members, ready < n && !f.scaler.stalled.IsZero():
 			return true, f.NoNodes()

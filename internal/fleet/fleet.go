@@ -136,6 +136,7 @@ type Fleet struct {
 	roster  roster
 	scaler  *scaler
 	closing bool
+	ending  int // members that a smaller fleet has let go, and whose end was not asked for yet
 }
 
 // New returns a fleet without members. It does nothing before Watch or Launch.

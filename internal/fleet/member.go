@@ -167,9 +167,14 @@ func (m *Member) retire() {
 	m.enter(Terminated, nil)
 	m.Node.GiveUp(errRetired)
 	f.remove(m)
+	f.ending++
 	f.Tasks.Dispatch()
 	f.config.Lock.Unlock()
 	m.end()
+	f.config.Lock.Lock()
+	defer f.config.Lock.Unlock()
+	f.ending--
+	f.changed.Broadcast()
 }
 
 var errRetired = errors.New("the pool has become smaller")

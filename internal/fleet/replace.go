@@ -39,18 +39,31 @@ func (m *Member) next(why error) record {
 	}
 	if !r.wasReady {
 		r.refused = m.refused
+		if wait := m.fleet.config.WaitForCapacity; wait > 0 && m.Node.Instance().ID != "" { // its place has made it, and has no room for it
+			r.waitFrom(m)
+			if time.Since(r.waitingSince) < wait {
+				r.tries, r.waits = m.tries, m.waits+1
+			} else {
+				r.tries = m.fleet.config.Replacements + 1
+			}
+		}
 		return r
 	}
 	if m.tries == 0 || m.Node.Instance().ID != "" {
 		return r
 	}
-	if r.waitingSince = m.waitingSince; r.waitingSince.IsZero() {
-		r.waitingSince = time.Now()
-	}
+	r.waitFrom(m)
 	if time.Since(r.waitingSince) < capacityPatience { // it is no machine that failed
 		r.tries, r.waits = m.tries, m.waits+1
 	}
 	return r
+}
+
+// waitFrom counts a wait for capacity from the one of an earlier member on, if it waited already.
+func (r *record) waitFrom(m *Member) {
+	if r.waitingSince = m.waitingSince; r.waitingSince.IsZero() {
+		r.waitingSince = time.Now()
+	}
 }
 
 // pause returns how long to wait before a machine is rented: nothing the first time, and longer

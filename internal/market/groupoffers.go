@@ -3,12 +3,41 @@ package market
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
 )
+
+// A member of several has offersTimeout for all of its offers. The others do not wait for it any longer.
+const offersTimeout = 30 * time.Second
+
+// patience returns the context of a question to a member. One that is a group itself bounds its own members.
+func (m *member) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, group := m.driver.(*Group); group {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, offersTimeout, fmt.Errorf("it has not answered within %v, and the others are not to wait for it", offersTimeout))
+}
+
+// askOffers returns the offers of a member, as the group's.
+func (m *member) askOffers(caller context.Context, query driver.Query) (found []driver.Offer, err error) {
+	ctx, stop := m.patience(caller)
+	defer stop()
+	for o, err := range m.driver.Offers(ctx, query) {
+		switch {
+		case err != nil && ctx.Err() != nil && caller.Err() == nil:
+			return found, &driver.Error{Provider: m.provider, Op: "offers", Kind: driver.ErrUnavailable, Err: context.Cause(ctx)}
+		case err != nil:
+			return found, err
+		}
+		found = append(found, m.groupOffer(o))
+	}
+	return found, nil
+}
 
 // Offers asks all members at once and yields their offers in the order of the members. A
 // [*driver.PartialError] comes last if some members, but not all, failed.
@@ -25,12 +54,7 @@ func (g *Group) Offers(ctx context.Context, query driver.Query) iter.Seq2[driver
 			done[i] = make(chan struct{})
 			asking.Go(func() {
 				defer close(done[i])
-				for o, err := range m.driver.Offers(ctx, query) {
-					if failed[i] = err; err != nil {
-						return
-					}
-					found[i] = append(found[i], m.groupOffer(o))
-				}
+				found[i], failed[i] = m.askOffers(ctx, query)
 			})
 		}
 		for i := range g.members {

@@ -17,6 +17,7 @@ import (
 func (k *call) answer(resp *http.Response) error {
 	defer resp.Body.Close()
 	c, status := k.client, resp.StatusCode
+	c.tell(resp.Header)
 	limit := c.cfg.MaxBody + 1
 	large := resp.ContentLength > c.cfg.MaxBody && k.request.Method != http.MethodHead
 	if large {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-cleanhttp"
@@ -57,6 +58,7 @@ type Client struct {
 	hide   func(secrets ...string)
 	redact func(text string, cut bool) string
 	close  func()
+	ahead  *atomic.Int64 // see Ahead; in nanoseconds
 }
 
 // New returns a client. It contacts nothing.
@@ -71,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
 		return nil, fmt.Errorf("the API's address %q is not like https://api.example.com/v1", cfg.BaseURL)
 	}
-	c := &Client{cfg: cfg, secretFields: fieldPattern(cfg.SecretFields), close: func() {}}
+	c := &Client{cfg: cfg, secretFields: fieldPattern(cfg.SecretFields), close: func() {}, ahead: new(atomic.Int64)}
 	c.hide, c.redact = newRedactor()
 	c.cfg.Attempts = cmp.Or(cfg.Attempts, 5)
 	c.cfg.FirstWait = cmp.Or(cfg.FirstWait, firstWait)
@@ -110,6 +112,21 @@ func (c *Client) Hide(secrets ...string) { c.hide(secrets...) }
 
 // Redact returns a text without known secrets, and without control characters that a terminal would act on.
 func (c *Client) Redact(text string) string { return c.redact(text, false) }
+
+// Ahead returns how far the API's clock is ahead of this computer's, as its last answer had it. It is added to each
+// absolute time that is sent there. Before the first answer, and if they are a few seconds apart, it is zero.
+func (c *Client) Ahead() time.Duration { return time.Duration(c.ahead.Load()) }
+
+// tell learns the API's clock from an answer. Its Date header has whole seconds.
+func (c *Client) tell(h http.Header) {
+	if at, err := http.ParseTime(h.Get("Date")); err == nil {
+		ahead := time.Until(at)
+		if ahead.Abs() < 5*time.Second { // the answer's own time, and its second
+			ahead = 0
+		}
+		c.ahead.Store(int64(ahead))
+	}
+}
 
 // Close closes idle connections, if they are the client's own.
 func (c *Client) Close() { c.close() }

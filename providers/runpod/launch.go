@@ -157,7 +157,7 @@ func (a *api) rentPod(ctx context.Context, o order) (pod, error) {
 		in.NetworkVolumeID, in.VolumeMountPath = o.mounts.Network[0].VolumeID, o.mounts.Network[0].Path
 	}
 	if !o.Pool.Expires.IsZero() && (o.spot || a.cfg.TerminateAfter) {
-		in.TerminateAfter = o.Pool.Expires.Add(afterTTL).UTC().Format(time.RFC3339)
+		in.TerminateAfter = o.Pool.Expires.Add(afterTTL + a.client.v2.Ahead()).UTC().Format(time.RFC3339)
 	}
 	rent := a.client.rentOnDemand
 	if o.spot {

@@ -200,3 +200,68 @@ func TestWaitForATaskThatIsGone(t *testing.T) {
 		c.CloseAndCheck(t, p)
 	})
 }
+
+// Some places accept a machine and have no room for it afterwards: that is waited for, too, and no longer than it may be.
+func TestWaitForCapacityAfterTheCreate(t *testing.T) {
+	for name, room := range map[string]time.Duration{"there is room": 2 * time.Hour, "there is none": 100 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			e2etest.InCloud(t, sim.Options{}, func(t *testing.T, c *e2etest.SimCloud) {
+				begun := time.Now()
+				w := &e2etest.Wrapped{OnDescribe: func(found []driver.Instance) ([]driver.Instance, error) {
+					for i := range found {
+						if time.Since(begun) < room && found[i].State <= driver.InstanceRunning {
+							found[i].State, found[i].StateReason = driver.InstanceFailed, "no_capacity"
+						}
+					}
+					return found, nil
+				}, OnLaunch: func(ctx context.Context, req driver.Launch, d driver.Driver) ([]driver.Instance, error) {
+					got, err := d.Launch(ctx, req)
+					for i := range got {
+						got[i].State = driver.InstancePending
+					}
+					return got, err
+				}}
+				p, err := c.OpenWrapped(t.Context(), t, w, gputrain.Spec{WaitForCapacity: 6 * time.Hour})
+				took := time.Since(begun)
+				if room < 6*time.Hour {
+					if err != nil || took < room || took > room+5*time.Minute {
+						t.Fatalf("after %v: %v", took, err)
+					}
+					c.CloseAndCheck(t, p)
+				} else if !errors.Is(err, gputrain.ErrNoCapacity) || took < 6*time.Hour || took > 6*time.Hour+10*time.Minute {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if live := c.Live(); len(live) > 0 {
+					t.Errorf("left: %v", live)
+				}
+			})
+		})
+	}
+}
+
+// Resize returns once the end of the surplus was accepted.
+func TestResizeEndsTheSurplus(t *testing.T) {
+	e2etest.InCloud(t, sim.Options{}, func(t *testing.T, c *e2etest.SimCloud) {
+		w := &e2etest.Wrapped{OnTerminate: func([]string) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		}}
+		p, err := c.OpenWrapped(t.Context(), t, w, gputrain.Spec{Nodes: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Resize(1); err != nil {
+			t.Error(err)
+		}
+		machines := 0
+		for _, r := range c.Live() {
+			if r.Kind == "machine" {
+				machines++
+			}
+		}
+		if machines != 1 {
+			t.Errorf("Resize has returned, and there are %d machines", machines)
+		}
+		c.CloseAndCheck(t, p)
+	})
+}
