@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/letgo"
 )
 
@@ -64,7 +65,8 @@ const (
 	// JAX_COORDINATOR_ADDRESS itself; num_processes=int(os.environ["JAX_NUM_PROCESSES"]) and JAX_PROCESS_ID are its arguments.
 	Processes Launcher = iota
 	// Torchrun runs the command once per node. The command is torchrun, or runs it, and finds the gang in torchrun's own PET_
-	// variables, so that it needs no flags. Its rendezvous is static and it restarts nothing itself.
+	// variables, so that it needs no flags. Its rendezvous is static and it restarts nothing itself. A command that is seen to be
+	// torchrun, accelerate launch, deepspeed or mpirun under a launcher in which each would be a gang of its own is [ErrInvalid].
 	Torchrun
 	// MPI runs mpirun of Open MPI on the first node, and the command in each process that mpirun starts. No node needs SSH to
 	// another one. Each process also has the variables of torch.distributed.
@@ -225,6 +227,9 @@ func (t Training) validate(p *pool) error {
 			if field.set {
 				f.add("%s.%s is set: a gang has the whole of its nodes, and starts again by Restarts", what, field.name)
 			}
+		}
+		if err := launcher.Fits(launcher.Launcher(t.Launcher), task.Args, task.Script, t.nodes(p), t.ProcessesPerNode); err != nil {
+			f.add("%s: %v", what, err)
 		}
 		if task.StallTimeout != 0 {
 			f.add("%s.StallTimeout is set: use Training.StallTimeout", what)

@@ -24,6 +24,17 @@ const (
 	MPI
 )
 
+// String returns the launcher as a user sets it: "Torchrun".
+func (l Launcher) String() string {
+	switch l {
+	case Processes:
+		return "Processes"
+	case Torchrun:
+		return "Torchrun"
+	}
+	return "MPI"
+}
+
 // A Gang is one epoch of a training.
 type Gang struct {
 	// Training is its name. Epoch counts from 1.

@@ -55,9 +55,14 @@ func TestInvalid(t *testing.T) {
 		"Check: ":                          func(g *gputrain.Training) { g.Check = gputrain.Script("true"); g.Check.Timeout = -1 },
 		"Check.Retries":                    func(g *gputrain.Training) { g.Check = gputrain.Script("true"); g.Check.Retries = 1 },
 		"Check has Outputs":                func(g *gputrain.Training) { g.Check = gputrain.Script("true"); g.Check.Outputs = []string{"x"} },
-		"Check: task: invalid: the command is empty": func(g *gputrain.Training) { g.Check.Env = map[string]string{"A": "b"} },
-		"a function runs once":                       func(g *gputrain.Training) { g.Task = counts.Call(1); g.ProcessesPerNode = 2 },
-		"without a Launcher":                         func(g *gputrain.Training) { g.Task = counts.Call(1); g.Launcher = gputrain.Torchrun },
+		"Check: task: invalid: the command is empty":           func(g *gputrain.Training) { g.Check.Env = map[string]string{"A": "b"} },
+		"a function runs once":                                 func(g *gputrain.Training) { g.Task = counts.Call(1); g.ProcessesPerNode = 2 },
+		"Task: torchrun starts the processes of a gang itself": func(g *gputrain.Training) { g.Task = gputrain.Cmd("torchrun", "train.py") },
+		"Check: torchrun starts":                               func(g *gputrain.Training) { g.Check = gputrain.Script("torchrun check.py") },
+		"torchrun --standalone is for one node": func(g *gputrain.Training) {
+			g.Task, g.Launcher = gputrain.Cmd("torchrun", "--standalone", "train.py"), gputrain.Torchrun
+		},
+		"without a Launcher": func(g *gputrain.Training) { g.Task = counts.Call(1); g.Launcher = gputrain.Torchrun },
 	} {
 		training := named("x", gputrain.Script("true"))
 		change(&training)
