@@ -25,6 +25,9 @@ var (
 	ErrClosed = errors.New("ssh client is closed")
 	// ErrSessionClosed means that the session was closed before its command ended.
 	ErrSessionClosed = errors.New("ssh session is closed")
+	// ErrNoCommand means that the user's login shell did not run the command: it is no shell, another command is forced upon
+	// the login, or its start files end it.
+	ErrNoCommand = errors.New("the login runs no commands (its shell, its start files, or a forced command?)")
 )
 
 // An ExitError is a remote command that did not exit with 0.

@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// Exec runs a shell command in a session of its own and waits for its end. A nil stdin is empty; a nil stdout or stderr
+// Exec has a POSIX shell run a command in a session of its own, and waits for its end. A nil stdin is empty; a nil stdout or stderr
 // is discarded. Exec waits for the connection if that is down, and for its turn: five run at once. The error is nil, an
 // *ExitError, ctx's own (the session is then closed, but what runs on the node gets no signal), an error of stdin,
-// stdout or stderr, or one that wraps ErrDisconnected.
+// stdout or stderr, or one that wraps ErrDisconnected or ErrNoCommand.
 //
 // After Exec has returned it writes nothing to stdout and stderr. A blocked Read of stdin may go on until it returns,
 // and its data are dropped: give Exec a reader of its own, and close it afterwards.
@@ -90,7 +90,7 @@ func (s *Session) pump(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if neverBlocks(stdin) {
 		<-fed
 	}
-	return s.err
+	return s.Wait()
 }
 
 // feed copies stdin to the command. It is no error if the command stops reading. If stdin itself fails, feed returns

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/loginshell"
+	"github.com/gputrain/gputrain/internal/printable"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -18,10 +21,16 @@ const closing = time.Second
 // read both outputs: the command blocks once an unread one fills the window of 2 MiB. Read returns io.EOF also if the
 // connection was cut: only Wait distinguishes. Read and Stderr may be used beside Write; Write and CloseWrite are
 // called one at a time. The owner closes a session.
+//
+// /bin/sh runs the command, whatever the user's login shell is, and what that prints before is in neither output.
 type Session struct {
 	// Stderr is the command's stderr.
 	Stderr io.Reader
 
+	stdout  io.Reader
+	begins  *loginshell.Output // stdout of a command
+	noisy   atomic.Bool        // the session was closed because the login prints without an end
+	where   string
 	channel xssh.Channel
 	link    *link
 	closed  chan struct{} // closed by Close
@@ -38,9 +47,24 @@ func (c *Client) Open(ctx context.Context, command string) (*Session, error) {
 
 // Read reads the command's stdout.
 func (s *Session) Read(p []byte) (int, error) {
-	n, err := s.channel.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
+	n, err := s.stdout.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, loginshell.ErrNoise) {
 		err = disconnected(err) // it could not ask for more data
+	}
+	return n, err
+}
+
+// A quiet output ends its session if the login prints without an end.
+type quiet struct {
+	*loginshell.Output
+	s *Session
+}
+
+func (q quiet) Read(p []byte) (int, error) {
+	n, err := q.Output.Read(p)
+	if errors.Is(err, loginshell.ErrNoise) {
+		q.s.noisy.Store(true)
+		q.s.Close()
 	}
 	return n, err
 }
@@ -54,11 +78,29 @@ func (s *Session) CloseWrite() error { return s.channel.CloseWrite() }
 // Done is closed when the command or the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Wait waits for the end of the command and returns nil, an *ExitError, an error that wraps ErrDisconnected, or
+// Wait waits for the end of the command and returns nil, an *ExitError, an error that wraps ErrDisconnected or ErrNoCommand, or
 // ErrSessionClosed after Close. It may be called again.
 func (s *Session) Wait() error {
 	<-s.done
-	return s.err
+	if s.noisy.Load() && !errors.Is(s.err, ErrDisconnected) {
+		return fmt.Errorf("%w on %s: %w", ErrNoCommand, s.where, loginshell.ErrNoise)
+	}
+	if s.begins == nil {
+		return s.err
+	}
+	said, missed := s.begins.Missed()
+	exit, exited := errors.AsType[*ExitError](s.err)
+	if !missed || s.err != nil && (!exited || exit.Signal != "") {
+		return s.err
+	}
+	how := "status 0"
+	if exited {
+		how = fmt.Sprintf("status %d", exit.Code) // which is not the command's
+	}
+	if said != "" {
+		how += ": " + printable.Message(said)
+	}
+	return fmt.Errorf("%w on %s: it ends with %s", ErrNoCommand, s.where, how)
 }
 
 // Close ends the session at once. What runs on the node gets no signal. Reads and writes in progress end when the
@@ -108,7 +150,7 @@ func (s *Session) CloseWithin(d time.Duration) {
 // A request is a request to open a session.
 type request struct {
 	name    string // "exec" or "subsystem"
-	payload string // the command, or the subsystem's name
+	payload string // the command, which is text for a POSIX shell, or the subsystem's name
 	long    bool   // a long session does not count as one of Exec's
 
 	terminal *Terminal // nil for pipes
@@ -169,8 +211,17 @@ func (c *Client) launch(l *link, r request, ch xssh.Channel, reqs <-chan *xssh.R
 	l.running++
 	c.mu.Unlock()
 	s := &Session{
-		Stderr: ch.Stderr(), channel: ch, link: l,
+		Stderr: ch.Stderr(), stdout: ch, channel: ch, link: l, where: c.cfg.where(),
 		closed: make(chan struct{}), done: make(chan struct{}),
+	}
+	if r.name == "exec" {
+		var mark string
+		r.payload, mark = loginshell.Command(r.payload)
+		s.begins = loginshell.Stdout(ch, mark)
+		s.stdout = quiet{s.begins, s}
+		if r.terminal == nil { // a terminal shows both as stdout
+			s.Stderr = quiet{loginshell.Stderr(ch.Stderr(), mark), s}
+		}
 	}
 	watching := l.spawn(func() { s.watch(reqs, func(abandoned bool) { c.release(l, r.long, true, abandoned) }) })
 	if !watching {
@@ -225,6 +276,8 @@ func (s *Session) watch(reqs <-chan *xssh.Request, release func(abandoned bool))
 		// A server may send the exit status before the last of the output. It is then unknown whether all output came
 		// before the connection ended, and a part must not pass for the whole.
 		s.err = s.lost()
+	case ended && signal.Name == "PIPE" && isClosed(s.closed):
+		s.err = ErrSessionClosed // which took its output away
 	case ended && signal.Name != "":
 		s.err = &ExitError{Code: -1, Signal: signal.Name}
 	case ended && exit.Status != 0:

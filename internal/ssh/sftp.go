@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/loginshell"
 	"github.com/pkg/sftp"
 )
 
@@ -30,7 +32,7 @@ func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Cl
 	answer := make(chan result)
 	talk := newSFTPDialogue()
 	opened := s.link.spawn(func() {
-		client, err := sftp.NewClientPipe(talk.reader(&answers{s, received}), talk.writer(&pipe{s: s}), options...)
+		client, err := sftp.NewClientPipe(talk.reader(&answers{&sftpStart{r: s}, received}), talk.writer(&pipe{s: s}), options...)
 		select {
 		case answer <- result{client, err}:
 		case <-ctx.Done():
@@ -55,6 +57,48 @@ func (c *Client) SFTP(ctx context.Context, received func(n int) error) (*sftp.Cl
 		return nil, ctx.Err()
 	}
 }
+
+// An sftpStart is what an SFTP server sends, without what the user's login shell prints before that runs the server: up to the
+// packet that answers the first request.
+type sftpStart struct {
+	r      io.Reader
+	window []byte // until the packet has come, the end of what was read; then what is not yet taken
+	read   int
+	begun  bool
+}
+
+// version is what follows the length of that packet, which begins with two zeros: its type, and a small number.
+var version = []byte{2, 0, 0, 0}
+
+func (s *sftpStart) Read(p []byte) (int, error) {
+	for !s.begun {
+		var chunk [4 << 10]byte
+		n, err := s.r.Read(chunk[:])
+		s.window = append(s.window, chunk[:n]...)
+		if at := bytes.Index(s.window, version); at >= 4 && s.window[at-4] == 0 && s.window[at-3] == 0 {
+			s.begun, s.window = true, s.window[at-4:]
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		if drop := len(s.window) - 4 - len(version); drop > 0 {
+			s.window = append(s.window[:0], s.window[drop:]...)
+			if s.read += drop; s.read > mostGreeting {
+				return 0, loginshell.ErrNoise
+			}
+		}
+	}
+	if len(s.window) == 0 {
+		return s.r.Read(p)
+	}
+	n := copy(p, s.window)
+	s.window = s.window[n:]
+	return n, nil
+}
+
+// mostGreeting bounds what a login shell may print before it runs an SFTP server.
+const mostGreeting = 1 << 20
 
 // Answers are the packets that an SFTP server sends.
 type answers struct {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gputrain/gputrain/internal/loginshell"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -14,6 +15,11 @@ func (sn *session) serveProgram(args []string) {
 	p := Program{Env: sn.env, Stdin: sn.ch, Stdout: sn.ch, Stderr: sn.ch.Stderr()}
 	if len(args) > 0 {
 		p.Command = args[len(args)-1]
+	}
+	if text, mark, err := loginshell.Parse(p.Command); err == nil {
+		p.Command = text
+		io.WriteString(p.Stderr, loginshell.Line(mark))
+		io.WriteString(p.Stdout, loginshell.Line(mark))
 	}
 	code := sn.srv.cfg.Run(sn.srv.life, p)
 	sn.exit(exit{code: code})

@@ -192,7 +192,7 @@ func (k *control) failed(ctx context.Context, err error, complaint *tail) error 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if w := k.s.Wait(); ended && errors.Is(w, ssh.ErrDisconnected) {
+	if w := k.s.Wait(); ended && (errors.Is(w, ssh.ErrDisconnected) || errors.Is(w, ssh.ErrNoCommand)) {
 		return w
 	}
 	if ended {
@@ -274,15 +274,15 @@ func (k *control) close() {
 	k.wg.Wait()
 }
 
-// command returns the command that starts the control session's shell. Any login shell understands it. With perl the
-// shell has little to do, and sh is smaller. Otherwise bash is preferred, because it can put a command into a process
-// group of its own without another program, and without making it ignore SIGINT.
+// command returns the command that starts the control session's shell. With perl the shell has little to do, and sh is
+// smaller. Otherwise bash is preferred, because it can put a command into a process group of its own without another
+// program, and without making it ignore SIGINT; -p keeps it from reading BASH_ENV, and from the options and functions of the login.
 func (c Config) command() string {
 	env := "exec env GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + " "
 	if c.Shell != "" {
 		return env + c.Shell
 	}
-	return "exec sh -c 'export GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + "; command -v perl >/dev/null || ! command -v bash >/dev/null || exec bash; exec sh'"
+	return "exec sh -c 'export GPUTRAIN_POOL=" + c.PoolID + " GPUTRAIN_NODE=" + c.Name + "; command -v perl >/dev/null || ! command -v bash >/dev/null || exec bash -p; exec sh'"
 }
 
 // open returns the call of gt_open.

@@ -35,9 +35,14 @@ func unavailable(ctx context.Context, err error) error {
 		e.Hint = "check Login.User and Login.KeyFile: ssh LOGIN must work without a password"
 	case errors.Is(err, gossh.ErrHostKey):
 		e.Hint = "set Login.HostKey, or connect once with ssh"
+	case errors.Is(err, gossh.ErrNoCommand):
+		e.Hint = hintCommand
 	}
 	return e
 }
+
+// hintCommand is the advice for a login that runs no commands.
+const hintCommand = "check that sinfo works in a login that is not interactive: ssh LOGIN sinfo"
 
 // openError gives an error of the first connection the kind that a user can act on.
 func openError(err error) error {

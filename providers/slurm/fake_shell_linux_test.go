@@ -11,6 +11,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"github.com/gputrain/gputrain/internal/loginshell"
 	"github.com/gputrain/gputrain/providers/providertest"
 )
 
@@ -22,6 +23,13 @@ type printed struct {
 
 // shell runs what a session of the login node is asked for, and returns its exit status, or -1 if there is none.
 func (c *cluster) shell(ctx context.Context, l *fakeLogin, text string, ch xssh.Channel) int {
+	text, start, err := loginshell.Parse(text)
+	if err != nil {
+		fmt.Fprintln(ch.Stderr(), err)
+		return 2
+	}
+	io.WriteString(ch, "Welcome to the cluster. Maintenance is on Monday.\n"+loginshell.Line(start))
+	io.WriteString(ch.Stderr(), "stdin: is not a tty\n"+loginshell.Line(start))
 	if step, ok := strings.CutPrefix(text, "exec env -u SLURM_JOB_ID -u SLURM_CLUSTERS "); ok {
 		return c.step(ctx, words(step), ch)
 	}
@@ -39,7 +47,6 @@ func (c *cluster) shell(ctx context.Context, l *fakeLogin, text string, ch xssh.
 		return 2
 	}
 	var out strings.Builder
-	out.WriteString("Welcome to the cluster. Maintenance is on Monday.\n") // login shells print more
 	for _, cmd := range commands {
 		fault := c.strike(cmd)
 		p := printed{}

@@ -46,8 +46,7 @@ func (c Config) shell() (shell, string, error) {
 	return l, l.hops[len(l.hops)-1].User, nil
 }
 
-// Run runs shell text by a shell of its own, which reads it from stdin: no argument shows it, and any login shell can
-// start it.
+// Run runs shell text by a shell of its own, which reads it from stdin: no argument shows it.
 func (l *login) Run(ctx context.Context, text string) (stdout, stderr string, err error) {
 	client, err := l.connected(ctx)
 	if err != nil {
@@ -55,6 +54,9 @@ func (l *login) Run(ctx context.Context, text string) (stdout, stderr string, er
 	}
 	var out, complaint output
 	err = client.Exec(ctx, "exec sh", strings.NewReader(text), &out, &complaint)
+	if errors.Is(err, gossh.ErrNoCommand) {
+		return "", "", &unsent{err}
+	}
 	if _, ended := errors.AsType[*gossh.ExitError](err); ended {
 		err = nil // whether all was run is read from the output
 	}

@@ -107,7 +107,7 @@ type answer struct {
 
 var errNoAnswer = errors.New("the login node's shell did not run the commands to their end")
 
-// parseAnswers reads the output of text. Login shells print more before it.
+// parseAnswers reads the output of text, before which a shell may have printed more.
 func parseAnswers(mark, out string, n int) ([]answer, error) {
 	var all []answer
 	for range n {
@@ -140,7 +140,7 @@ func (d *controller) do(ctx context.Context, commands ...command) (all []answer,
 	if err != nil {
 		said := cmp.Or(lastLines(stderr), lastLines(out))
 		return nil, stderr, &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("%w%s", err, afterColon(said)),
-			Hint: "check that sinfo works in a login that is not interactive: ssh LOGIN sinfo"}
+			Hint: hintCommand}
 	}
 	return all, stderr, nil
 }

@@ -23,7 +23,8 @@
 //
 // # What a host needs
 //
-// An SSH server that lets the user in by key, and a POSIX shell. Only the Spec's Image installs
+// An SSH server that lets the user in by key, and /bin/sh. The user's login shell may be another
+// one, such as zsh, csh or fish, and its start files may print. Only the Spec's Image installs
 // anything on a host.
 //
 // # Authentication

@@ -52,12 +52,30 @@ func NewHostAt(t testing.TB, home string, env ...string) *OwnHost {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	return newHost(t, home, opensshtest.Config(setEnv(home, env)))
+}
+
+// NewHostOf is NewHost with a login of one's own.
+func NewHostOf(t testing.TB, l opensshtest.Login, env ...string) *OwnHost {
+	t.Helper()
+	home := filepath.Join(t.TempDir(), "home")
+	l.Write(t, home)
+	return newHost(t, home, opensshtest.Config(setEnv(home, env)), opensshtest.LoginShell(t, l))
+}
+
+// setEnv returns the line of sshd_config that sets the environment of logins.
+func setEnv(home string, env []string) string {
 	line := "SetEnv"
 	for _, e := range append([]string{"HOME=" + home}, env...) {
 		line += ` "` + e + `"`
 	}
+	return line
+}
+
+func newHost(t testing.TB, home string, opts ...opensshtest.Option) *OwnHost {
+	t.Helper()
 	found := Tree(home)
-	srv := opensshtest.Start(t, opensshtest.Config(line))
+	srv := opensshtest.Start(t, opts...)
 	h := &OwnHost{Server: srv, Link: opensshtest.Proxy(t, srv.Addr), Home: home}
 	t.Cleanup(func() { h.WantAsFound(t, found...) })
 	return h

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gputrain/gputrain/internal/loginshell"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -17,6 +18,7 @@ type Session struct {
 	node   *Node
 	client xssh.Channel
 	behind xssh.Channel
+	mark   string        // that the login shell prints before the command runs, which is no lie; or ""
 	done   chan struct{} // closed when the client has closed the session or disconnected
 
 	lie   *Lie
@@ -82,7 +84,10 @@ func (s *Session) choose(r *xssh.Request) {
 	var what struct{ Text string }
 	xssh.Unmarshal(r.Payload, &what) // a client that sends an invalid payload gets honest answers
 	s.Command = what.Text
-	s.Kind = kindOf(what.Text)
+	if text, mark, err := loginshell.Parse(what.Text); err == nil {
+		s.Command, s.mark = text, mark
+	}
+	s.Kind = kindOf(s.Command)
 	if r.Type == "subsystem" {
 		s.Kind = SFTP
 	}
@@ -109,8 +114,12 @@ func (s *Session) begin() {
 	}
 	var said, outputs sync.WaitGroup
 	said.Add(2)
-	outputs.Go(func() { s.output(lie.Stdout, s.client, s.behind, said.Done) })
-	outputs.Go(func() { s.output(lie.Stderr, s.client.Stderr(), s.behind.Stderr(), said.Done) })
+	stdout, stderr := io.Reader(s.behind), io.Reader(s.behind.Stderr())
+	if s.mark != "" {
+		stdout, stderr = loginshell.Stdout(stdout, s.mark), loginshell.Stderr(stderr, s.mark)
+	}
+	outputs.Go(func() { s.output(lie.Stdout, s.client, stdout, said.Done) })
+	outputs.Go(func() { s.output(lie.Stderr, s.client.Stderr(), stderr, said.Done) })
 	outputs.Go(func() {
 		said.Wait()
 		s.client.CloseWrite() // EOF of both outputs
@@ -140,6 +149,9 @@ func (s *Session) begin() {
 func (s *Session) output(tamper Tamper, dst io.Writer, src io.Reader, said func()) {
 	if tamper == nil {
 		tamper = Pass
+	}
+	if s.mark != "" {
+		io.WriteString(dst, loginshell.Line(s.mark))
 	}
 	tamper(s, &counted{dst, &s.node.said}, src)
 	said()

@@ -42,7 +42,11 @@ type Server struct {
 // An Option configures a server.
 type Option func(*options)
 
-type options struct{ lines []string }
+type options struct {
+	lines []string
+	sftp  string // the SFTP server
+	login *Login
+}
 
 // Config adds lines to sshd_config. They override those of this package.
 func Config(lines ...string) Option {
@@ -58,7 +62,7 @@ func DefaultLimits(o *options) {
 // is set.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	var o options
+	o := options{sftp: "internal-sftp"}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -66,6 +70,9 @@ func Start(t testing.TB, opts ...Option) *Server {
 	s.Signer, s.KeyFile = writeKey(t, filepath.Join(s.Dir, "client"))
 	home := filepath.Join(s.Dir, "home")
 	must(t, os.Mkdir(home, 0o700))
+	if o.login != nil {
+		o.login.Write(t, home)
+	}
 	must(t, os.WriteFile(filepath.Join(s.Dir, "authorized_keys"), xssh.MarshalAuthorizedKey(s.Signer.PublicKey()), 0o600))
 	s.NewHostKey()
 	t.Cleanup(func() {
@@ -83,7 +90,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 			"Port "+port, "ListenAddress 127.0.0.1", "HostKey "+filepath.Join(s.Dir, "host"),
 			"AuthorizedKeysFile "+filepath.Join(s.Dir, "authorized_keys"),
 			"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes",
-			"PasswordAuthentication no", "KbdInteractiveAuthentication no", "Subsystem sftp internal-sftp")
+			"PasswordAuthentication no", "KbdInteractiveAuthentication no", "Subsystem sftp "+o.sftp)
 		if hasPenalties() { // tests fail to log in on purpose, all from one address
 			lines = append(lines, "PerSourcePenalties no")
 		}
@@ -206,13 +213,18 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// Client returns the path of an OpenSSH client program: ssh-keygen or ssh-agent. If it is missing, the test is skipped
-// or fails, as in Start.
+// Client returns the path of an OpenSSH client program: ssh-keygen or ssh-agent.
 func Client(t testing.TB, name string) string {
+	t.Helper()
+	return Program(t, name, "openssh-client")
+}
+
+// Program returns the path of a program. If it is missing, the test is skipped or fails, as in Start.
+func Program(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, name, "openssh-client")
+		missing(t, name, pkg)
 	}
 	return path
 }
