@@ -28,7 +28,7 @@ func (n *Node) dial(inst driver.Instance) error {
 	if err := refuseUnknown(source, caps, n.settings.RequireKnownHostKey); err != nil {
 		return err
 	}
-	auth, err := n.auth(at, source)
+	auth, keys, err := n.auth(at, source)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (n *Node) dial(inst driver.Instance) error {
 		return err
 	}
 	cfg := ssh.Config{
-		Addr: at.Addr, User: at.User, Auth: auth, HostKey: callback, HostKeyAlgorithms: algorithms,
+		Addr: at.Addr, User: at.User, Auth: auth, Keys: keys, HostKey: callback, HostKeyAlgorithms: algorithms,
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return market.Dial(ctx, n.Provider(), n.settings.Driver, n.Capabilities(), inst)
 		}, Notify: n.startup.notify,
@@ -54,9 +54,10 @@ func (n *Node) dial(inst driver.Instance) error {
 
 // auth returns what to log in with: the user's own keys only if the endpoint asks for them. A
 // password comes after the pool's key, if the server may have it.
-func (n *Node) auth(at driver.Endpoint, source driver.HostKeySource) ([]xssh.AuthMethod, error) {
-	if at.KeyFile != "" || at.Agent {
-		return ssh.UserKeys(at.KeyFile)
+func (n *Node) auth(at driver.Endpoint, source driver.HostKeySource) ([]xssh.AuthMethod, []xssh.Signer, error) {
+	if files := at.Identities(); len(files) > 0 || at.Agent {
+		keys, err := ssh.UserKeys(files, at.Agent)
+		return nil, keys, err
 	}
 	auth := []xssh.AuthMethod{xssh.PublicKeys(n.settings.Login.Signer)}
 	if sendsPassword(at, source) {
@@ -66,7 +67,7 @@ func (n *Node) auth(at driver.Endpoint, source driver.HostKeySource) ([]xssh.Aut
 			return string(at.Password), nil
 		}))
 	}
-	return auth, nil
+	return auth, nil, nil
 }
 
 // authorize adds the pool's key to a machine that has asked for its password, so that the

@@ -84,7 +84,7 @@ func decodeJSON(text []byte, out any, leftOut func(error) bool) error {
 	if decodeStrictly(text, out) == nil {
 		return nil
 	}
-	d := &rowDecoder{}
+	d := &rowDecoder{} // a list of which no row can be read is no list of odd rows
 	if d.decode(text, v.Elem()) != nil || len(d.odd) == 0 {
 		return err // not of one row
 	}
@@ -157,6 +157,9 @@ func (d *rowDecoder) decode(text json.RawMessage, v reflect.Value) error {
 				v.Set(reflect.Append(v, e))
 			}
 		}
+		if len(rows) > 0 && v.Len() == 0 {
+			return err // of the whole list
+		}
 	case reflect.Map:
 		var rows map[string]json.RawMessage
 		if v.Type().Key().Kind() != reflect.String || json.Unmarshal(text, &rows) != nil {
@@ -167,6 +170,9 @@ func (d *rowDecoder) decode(text json.RawMessage, v reflect.Value) error {
 			if e, ok := d.row(key, row, v.Type().Elem()); ok {
 				v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), e)
 			}
+		}
+		if len(rows) > 0 && v.Len() == 0 {
+			return err
 		}
 	case reflect.Struct:
 		return d.fields(text, v, err)

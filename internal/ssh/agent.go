@@ -90,19 +90,3 @@ func (s *agentSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm stri
 	})
 	return signature, err
 }
-
-// UserKeys returns the login by a user's own keys: that of a file or, if it is empty, those of the SSH agent.
-func UserKeys(keyFile string) ([]xssh.AuthMethod, error) {
-	if keyFile != "" {
-		signer, err := LoadKey(keyFile)
-		if err != nil {
-			return nil, err
-		}
-		return []xssh.AuthMethod{xssh.PublicKeys(signer)}, nil
-	}
-	signers, err := AgentSigners()
-	if err != nil {
-		return nil, err
-	}
-	return []xssh.AuthMethod{xssh.PublicKeys(signers...)}, nil
-}

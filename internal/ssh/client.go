@@ -26,6 +26,8 @@ type Config struct {
 	// xssh.PublicKeys.
 	User string
 	Auth []xssh.AuthMethod
+	// Keys are tried before Auth, in this order. A server allows few for each connection: the next ones are tried in another.
+	Keys []xssh.Signer
 	// HostKey accepts or refuses the server's key. It must not be nil.
 	HostKey xssh.HostKeyCallback
 	// HostKeyAlgorithms limits what the server may offer. Nil means any: if HostKey refuses a key, the server's keys of

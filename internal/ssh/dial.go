@@ -99,7 +99,7 @@ func (c *Config) attempt(ctx context.Context) (*link, error) {
 	algorithms := c.HostKeyAlgorithms
 	var first *HostKeyError
 	for {
-		l, offered, err := c.login(ctx, algorithms)
+		l, offered, err := c.loginByAny(ctx, algorithms)
 		var mismatch *HostKeyError
 		var negotiation *xssh.AlgorithmNegotiationError
 		switch {
@@ -130,8 +130,26 @@ func (c *Config) attempt(ctx context.Context) (*link, error) {
 	}
 }
 
+// keysAtOnce is how many keys one connection offers. OpenSSH's server ends it after six (MaxAuthTries).
+const keysAtOnce = 5
+
+// loginByAny is login by the first of Config.Keys that the server lets in. If there are more than one connection may offer, it
+// makes several.
+func (c *Config) loginByAny(ctx context.Context, algorithms []string) (l *link, offered xssh.PublicKey, err error) {
+	if len(c.Keys) == 0 {
+		return c.login(ctx, algorithms, c.Auth)
+	}
+	for keys := range slices.Chunk(c.Keys, keysAtOnce) {
+		l, offered, err = c.login(ctx, algorithms, append([]xssh.AuthMethod{xssh.PublicKeys(keys...)}, c.Auth...))
+		if !errors.Is(err, ErrAuth) || ctx.Err() != nil {
+			return l, offered, err
+		}
+	}
+	return l, offered, err
+}
+
 // login dials, shakes hands and logs in. offered is the key that the server showed.
-func (c *Config) login(ctx context.Context, algorithms []string) (l *link, offered xssh.PublicKey, err error) {
+func (c *Config) login(ctx context.Context, algorithms []string, auth []xssh.AuthMethod) (l *link, offered xssh.PublicKey, err error) {
 	dialing, cancel := context.WithTimeout(ctx, c.HandshakeTimeout)
 	nc, err := c.Dial(dialing)
 	cancel()
@@ -143,7 +161,7 @@ func (c *Config) login(ctx context.Context, algorithms []string) (l *link, offer
 	config := &xssh.ClientConfig{
 		Config:            xssh.Config{Ciphers: ciphers, KeyExchanges: keyExchanges},
 		User:              c.User,
-		Auth:              c.Auth,
+		Auth:              auth,
 		HostKeyAlgorithms: algorithms,
 		HostKeyCallback: func(host string, remote net.Addr, key xssh.PublicKey) error {
 			offered = key

@@ -64,6 +64,8 @@ type HostKeyError struct {
 	Source string
 	// Revoked means that Source lists Got as revoked.
 	Revoked bool
+	// Unread are the lines of Source that cannot be read: "/home/me/.ssh/known_hosts:3".
+	Unread []string
 }
 
 // Error describes both sides and advises what to do.
@@ -80,8 +82,8 @@ func (e *HostKeyError) Error() string {
 	case e.Revoked:
 		return fmt.Sprintf("%v: %s shows %s, which %s marks as revoked; do not use this machine until its owner explains", ErrHostKey, e.Host, got, e.Source)
 	case len(e.Want) == 0:
-		return fmt.Sprintf("%v: %s does not know %s, which shows %s; compare that with the machine's own (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub there), then add the line of `ssh-keyscan %s` to the file, or pin the fingerprint as HostKey",
-			ErrHostKey, e.Source, e.Host, got, scanArgs(e.Host))
+		return fmt.Sprintf("%v: %s does not know %s, which shows %s%s; compare that with the machine's own (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub there), then add the line of `ssh-keyscan %s` to the file, or pin the fingerprint as HostKey",
+			ErrHostKey, e.Source, e.Host, got, e.unread(), scanArgs(e.Host))
 	case e.Source == sourcePin:
 		return fmt.Sprintf("%v: %s showed %s at first contact and now shows %s; someone may be in between, or the machine was made anew: if so, open the pool anew",
 			ErrHostKey, e.Host, strings.Join(e.Want, " or "), got)
@@ -89,6 +91,13 @@ func (e *HostKeyError) Error() string {
 		return fmt.Sprintf("%v: %s shows %s, but %s has %s; someone may be in between, or the machine was made anew: if so, correct what is known (ssh-keygen -R %s, or the pinned HostKey)",
 			ErrHostKey, e.Host, got, e.Source, strings.Join(e.Want, " or "), host)
 	}
+}
+
+func (e *HostKeyError) unread() string {
+	if len(e.Unread) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (what cannot be read: %s)", strings.Join(e.Unread[:min(len(e.Unread), 5)], ", "))
 }
 
 // Unwrap returns ErrHostKey.

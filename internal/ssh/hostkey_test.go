@@ -154,7 +154,32 @@ func TestKnownHosts(t *testing.T) {
 		{"revoked", name + " " + key + "\n@revoked * " + key, "revoked"},
 		{"an authority, but no certificate", "@cert-authority " + name + " " + other.Public, "no key of that kind"},
 		{"an authority and a key", "@cert-authority " + name + " " + other.Public + "\n" + name + " " + key, ""},
-		{"nonsense", name + " nonsense", "known_hosts"},
+		{"nonsense", name + " nonsense", "known_hosts:1"},
+
+		// As ssh(1) has names.
+		{"a pattern of everything", "* " + key, ""},
+		{"a pattern of every port", "[127.0.0.1]:* " + key, ""},
+		{"a name without its port", host + " " + key, ""},
+		{"a pattern without a port", "127.* " + key, ""},
+		{"a name without its port, of another key", host + " " + other.Public, Fingerprint(other.Signer.PublicKey())},
+		{"the port's own line is preferred", host + " " + other.Public + "\n" + name + " " + key, ""},
+		{"another port's pattern", "[127.0.0.1]:1* " + other.Public + "\n[127.0.0.1]:" + port + " " + key, ""},
+		{"not this one", "*,![127.*,!127.* " + key, "ssh-keyscan"},
+		{"an empty name", ",," + name + ", " + key, ""},
+
+		// Odd lines take nothing from the others.
+		{"a byte order mark", "\ufeff" + name + " " + key, ""},
+		{"a cut key", "old.lab " + key[:len(key)-10] + "\n" + name + " " + key, ""},
+		{"a key of SSH 1", "old.lab 1024 35 1490918203981029380192830192\n" + name + " " + key, ""},
+		{"an unknown kind", "old.lab ssh-xmss@openssh.com AAAAFHNzaC14bXNzQG9wZW5zc2guY29tAAAAAQE=\n" + name + " " + key, ""},
+		{"a DSA key", "old.lab ssh-dss AAAAB3NzaC1kc3MAAAAB\n" + name + " " + key, ""},
+		{"an unknown marker", "@frob old.lab " + key + "\n" + name + " " + key, ""},
+		{"a long line", "old.lab " + strings.Repeat("A", 1<<17) + "\n" + name + " " + key, ""},
+		{"Windows", "# mine\r\n" + name + " " + key + "\r\n", ""},
+		{"a broken hash", "|1|x|y " + key + "\n" + name + " " + key, ""},
+		{"revoked, beside an odd line", "old.lab ssh-rsa AAAA\n" + name + " " + key + "\n@revoked * " + key, "revoked"},
+		{"revoked, for another name", name + " " + key + "\n@revoked old.lab " + key, "revoked"},
+		{"odd lines are told", "old.lab ssh-rsa AAAA\nold.lab 1024 35 149\nexample.com " + key, "known_hosts:1, "},
 	} {
 		file := filepath.Join(t.TempDir(), "known_hosts")
 		if err := os.WriteFile(file, []byte(tt.text+"\n"), 0o600); err != nil {
@@ -167,8 +192,70 @@ func TestKnownHosts(t *testing.T) {
 		case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
 			t.Errorf("%s: %v, which does not contain %q", tt.name, err, tt.says)
 		}
-		if tt.says != "" && tt.name != "nonsense" && !errors.Is(err, ErrHostKey) {
+		if tt.says != "" && !errors.Is(err, ErrHostKey) {
 			t.Errorf("%s: %v is no ErrHostKey", tt.name, err)
+		}
+	}
+}
+
+// Names are compared in any case, as ssh(1) does, and ports apart.
+func TestKnownHostsNames(t *testing.T) {
+	key := newKey(t)
+	for _, tt := range []struct {
+		names, addr string
+		ok          bool
+	}{
+		{"GPU1.Lab", "gpu1.lab:22", true},
+		{"gpu1.lab", "GPU1.LAB:22", true},
+		{"*.LAB", "gpu1.lab:2222", true},
+		{"[GPU1.lab]:2222", "gpu1.lab:2222", true},
+		{"[gpu1.lab]:22", "gpu1.lab:22", true},
+		{"[gpu1.lab]:2222", "gpu1.lab:22", false},
+		{"gpu?.lab,!gpu2.lab", "gpu1.lab:22", true},
+		{"gpu?.lab,!gpu2.lab", "gpu2.lab:22", false},
+		{"gpu?.lab,!GPU2.lab", "gpu2.lab:2222", false},
+		{"*", "gpu1.lab:2222", true},
+		{"2001:db8::1", "[2001:db8::1]:22", true},
+		{"2001:DB8::1", "[2001:db8::1]:2222", true},
+		{"[2001:db8::1]:2222", "[2001:db8::1]:2222", true},
+		{knownhosts.HashHostname("gpu1.lab"), "GPU1.lab:22", true},
+		{knownhosts.HashHostname("gpu1.lab"), "gpu1.lab:2222", true},
+		{knownhosts.HashHostname("[gpu1.lab]:2222"), "gpu1.lab:22", false},
+		{"a*b*c", "a-b-b-c:22", true},
+		{"a*b*c", "a-b-b-c-d:22", false},
+		{strings.Repeat("a*", 200) + "b", strings.Repeat("a", 5000) + ":22", false},
+	} {
+		file := filepath.Join(t.TempDir(), "known_hosts")
+		if err := os.WriteFile(file, []byte(tt.names+" "+key.Public+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check, _, err := HostKeys(nil, file, tt.addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check("", address(tt.addr), key.Signer.PublicKey()); (err == nil) != tt.ok {
+			t.Errorf("%s for %s: %v", tt.names, tt.addr, err)
+		}
+	}
+}
+
+// The user's own file has known_hosts2 beside it, and a file of another name has not.
+func TestKnownHostsFiles(t *testing.T) {
+	home, key := t.TempDir(), newKey(t)
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	dir := filepath.Join(home, ".ssh")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "known_hosts"), nil, 0o600),
+		os.WriteFile(filepath.Join(dir, "known_hosts2"), []byte("gpu1.lab "+key.Public+"\n"), 0o600), os.WriteFile(filepath.Join(dir, "other"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for file, ok := range map[string]bool{"~/.ssh/known_hosts": true, "~/.ssh/other": false} {
+		check, _, err := HostKeys(nil, file, "gpu1.lab:22", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := check("", address("gpu1.lab:22"), key.Signer.PublicKey()); (err == nil) != ok {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func LoadKey(path string) (xssh.Signer, error) {
 	var locked *xssh.PassphraseMissingError
 	switch {
 	case errors.As(err, &locked):
-		return nil, fmt.Errorf("ssh key %s is protected by a passphrase: add it to the SSH agent (ssh-add %s) and use that", file, file)
+		return nil, fmt.Errorf("ssh key %s is protected by a passphrase: add it to the SSH agent (ssh-add %s) and use that: %w", file, file, err)
 	case err != nil:
 		if _, _, _, _, public := xssh.ParseAuthorizedKey(text); public == nil {
 			return nil, fmt.Errorf("ssh key %s is the public half: name the private one", file)

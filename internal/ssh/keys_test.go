@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +110,91 @@ func TestAgent(t *testing.T) {
 		cfg := configFor(t, s, s.Addr)
 		cfg.Auth = []xssh.AuthMethod{xssh.PublicKeys(newKey(t).Signer, signer)}
 		connect(t, cfg)
+	}
+}
+
+// Whatever ssh(1) logs in with, logs in: an agent without keys, or one that has ended, or with many others; a key with a
+// passphrase beside another; a certificate.
+func TestUserKeys(t *testing.T) {
+	dir := t.TempDir()
+	made := 0
+	key := func(passphrase string) string {
+		made++
+		path := filepath.Join(dir, fmt.Sprint("key", made))
+		if out, err := exec.Command(opensshtest.Client(t, "ssh-keygen"), "-q", "-t", "ed25519", "-N", passphrase, "-f", path).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-keygen: %v %s", err, out)
+		}
+		return path
+	}
+	read := func(path string) []byte {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	add := func(paths ...string) {
+		if out, err := exec.Command(opensshtest.Client(t, "ssh-add"), append([]string{"-q"}, paths...)...).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-add: %v %s", err, out)
+		}
+	}
+	write := func(path string, text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine, other, locked, authority := key(""), key(""), key("open sesame"), key("")
+	s := opensshtest.Start(t, opensshtest.Config("TrustedUserCAKeys "+authority+".pub", "MaxAuthTries 6"))
+	write(filepath.Join(s.Dir, "authorized_keys"), read(mine+".pub"))
+	certified := key("")
+	if out, err := exec.Command(opensshtest.Client(t, "ssh-keygen"), "-q", "-s", authority, "-I", "me", "-n", s.User, certified+".pub").CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v %s", err, out)
+	}
+	dead := func() { t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "gone")) }
+	many := func() {
+		startAgent(t)
+		for range 8 {
+			add(key(""))
+		}
+	}
+	public := filepath.Join(dir, "half.pub")
+	write(public, read(mine+".pub"))
+	for _, tt := range []struct {
+		name  string
+		agent func()
+		files []string
+		with  bool // the agent's keys
+		fails string
+	}{
+		{"a file", func() { t.Setenv("SSH_AUTH_SOCK", "") }, []string{mine}, true, ""},
+		{"an agent without keys", func() { startAgent(t) }, []string{mine}, true, ""},
+		{"an agent that has ended", dead, []string{mine}, true, ""},
+		{"an agent with eight others", many, []string{mine}, true, ""},
+		{"the ninth of an agent", func() { many(); add(mine) }, nil, true, ""},
+		{"after a key with a passphrase", dead, []string{locked, mine}, true, ""},
+		{"after a file that is no key", dead, []string{s.Dir, filepath.Join(dir, "none"), mine}, false, ""},
+		{"a certificate", dead, []string{certified}, false, ""},
+		{"a certificate, with an agent", func() { startAgent(t); add(certified) }, []string{certified}, false, ""},
+		{"the public half of the agent's", func() { many(); add(mine) }, []string{public}, false, ""},
+		{"the public half, without .pub", func() { startAgent(t); add(mine) }, []string{strings.TrimSuffix(public, ".pub")}, false, ""},
+		{"the wrong one", func() { startAgent(t); add(mine) }, []string{other}, false, "login refused"},
+		{"only a locked one", dead, []string{locked}, true, "passphrase"},
+		{"nothing", dead, nil, true, "does not answer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.agent()
+			keys, err := UserKeys(tt.files, tt.with)
+			if err == nil {
+				cfg := configFor(t, s, s.Addr)
+				cfg.Auth, cfg.Keys = nil, keys
+				c := New(cfg)
+				err = c.Connect(t.Context())
+				c.Close()
+			}
+			if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("%v; want %q", err, tt.fails)
+			}
+		})
 	}
 }
 

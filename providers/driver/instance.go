@@ -72,6 +72,8 @@ type Endpoint struct {
 	KnownHosts string
 	// KeyFile is a private key to log in with instead of the pool's own.
 	KeyFile string
+	// KeyFiles are further private keys, which are tried after KeyFile, in this order.
+	KeyFiles []string
 	// Agent adds the keys of the user's SSH agent.
 	Agent bool
 	// Password is used once, to install the pool's key, and again only if the server accepts no
@@ -83,6 +85,14 @@ type Endpoint struct {
 	// Password to a server whose key the first contact decides: to any server that answers
 	// there.
 	PasswordAtFirstContact bool
+}
+
+// Identities returns KeyFile, if it is set, and KeyFiles: the files of the user's own keys.
+func (e Endpoint) Identities() []string {
+	if e.KeyFile == "" {
+		return e.KeyFiles
+	}
+	return append([]string{e.KeyFile}, e.KeyFiles...)
 }
 
 // A Resource is a thing that a provider holds for a pool.

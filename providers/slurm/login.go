@@ -110,7 +110,7 @@ func (l *login) chain() ([]*gossh.Client, error) {
 
 // clientConfig returns how to log in to a host.
 func clientConfig(at driver.Endpoint) (gossh.Config, error) {
-	auth, err := gossh.UserKeys(at.KeyFile)
+	keys, err := gossh.UserKeys(at.Identities(), at.Agent)
 	if err != nil {
 		return gossh.Config{}, &driver.Error{Kind: driver.ErrAuth, Err: err}
 	}
@@ -119,7 +119,7 @@ func clientConfig(at driver.Endpoint) (gossh.Config, error) {
 		return gossh.Config{}, &driver.Error{Kind: driver.ErrHostKey, Err: err}
 	}
 	return gossh.Config{
-		Addr: at.Addr, User: at.User, Auth: auth, HostKey: hostKey, HostKeyAlgorithms: algorithms, AbsentPatience: absentPatience * cloud.Second,
+		Addr: at.Addr, User: at.User, Keys: keys, HostKey: hostKey, HostKeyAlgorithms: algorithms, AbsentPatience: absentPatience * cloud.Second,
 	}, nil
 }
 

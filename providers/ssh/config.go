@@ -23,14 +23,17 @@ type Host struct {
 	Addr string
 	// User is the user to log in as. If empty, it is the user of this program.
 	User string
-	// KeyFile is the private key to log in with; it may begin with "~/". If empty, it is the
-	// SSH agent's keys or, without an agent, the first key of ~/.ssh that ssh(1) would use.
+	// KeyFile is the private key to log in with; it may begin with "~/". With an SSH agent it may
+	// have a passphrase, or be the public half, if the agent has the key. A certificate beside it,
+	// KeyFile-cert.pub, is tried too. If empty, it is the agent's keys and then those of ~/.ssh, as
+	// ssh(1) tries them.
 	KeyFile string
 	// HostKey is the host's public key, as a "SHA256:" fingerprint or as a line of its
 	// /etc/ssh/ssh_host_*_key.pub. If it is empty, KnownHosts must name the host.
 	HostKey string
 	// KnownHosts is a file in known_hosts form; it may begin with "~/". It is read only if
-	// HostKey is empty. If empty, it is ~/.ssh/known_hosts.
+	// HostKey is empty, with names as ssh(1) has them. If empty, it is ~/.ssh/known_hosts, with
+	// the files that ssh(1) reads beside it. A line that cannot be read is a warning of the offer.
 	KnownHosts string
 	// Labels are labels by which tasks can choose the host: see gputrain.OnLabels.
 	Labels map[string]string
@@ -56,13 +59,13 @@ func (c Config) Open(context.Context) (driver.Driver, error) {
 	seen := map[string]int{}
 	var faults []error
 	for i, h := range c.Hosts {
-		endpoint, err := h.endpoint()
+		endpoint, warnings, err := h.endpoint()
 		if err != nil {
 			faults = append(faults, hostError(i, h, err))
 			continue
 		}
 		seen[endpoint.Addr]++
-		d.hosts = append(d.hosts, newHost(endpoint, h.Labels, seen[endpoint.Addr]))
+		d.hosts = append(d.hosts, newHost(endpoint, h.Labels, warnings, seen[endpoint.Addr]))
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -95,7 +98,7 @@ func hostError(i int, h Host, err error) error {
 // defaults filled in. It contacts nothing. The error is a [*driver.Error] of the kind [driver.ErrInvalid] or
 // [driver.ErrAuth], for a provider that reaches its machines through such a host.
 func (h Host) Endpoint() (driver.Endpoint, error) {
-	e, err := h.endpoint()
+	e, _, err := h.endpoint()
 	if f, ok := errors.AsType[*fault](err); ok {
 		return e, &driver.Error{Kind: f.kind, Err: f, Hint: f.hint}
 	}
@@ -103,24 +106,24 @@ func (h Host) Endpoint() (driver.Endpoint, error) {
 }
 
 // endpoint checks the host and fills in its defaults.
-func (h Host) endpoint() (driver.Endpoint, error) {
+func (h Host) endpoint() (e driver.Endpoint, warnings []string, err error) {
 	addr, err := address(h.Addr)
 	if err != nil {
-		return driver.Endpoint{}, err
+		return driver.Endpoint{}, nil, err
 	}
-	e := driver.Endpoint{Addr: addr, User: h.User}
+	e = driver.Endpoint{Addr: addr, User: h.User}
 	if e.User == "" {
 		if e.User, err = currentUser(); err != nil {
-			return e, err
+			return e, nil, err
 		}
 	}
-	if e.KeyFile, e.Agent, err = identity(h.KeyFile); err != nil {
-		return e, err
+	if e.KeyFile, e.KeyFiles, e.Agent, err = identity(h.KeyFile); err != nil {
+		return e, nil, err
 	}
 	if key := strings.TrimSpace(h.HostKey); key != "" {
 		e.HostKeys = []string{key}
-		return e, checkHostKey(key)
+		return e, nil, checkHostKey(key)
 	}
-	e.KnownHosts, err = knownHosts(h.KnownHosts)
-	return e, err
+	e.KnownHosts, warnings, err = knownHosts(h.KnownHosts)
+	return e, warnings, err
 }

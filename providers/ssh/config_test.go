@@ -122,18 +122,54 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
+// Without a KeyFile the keys are those that ssh(1) tries, without those that nobody can use.
 func TestDefaultKeys(t *testing.T) {
 	dir := home(t)
-	private, _ := keyPair(t, "")
+	private, public := keyPair(t, "")
+	locked, _ := keyPair(t, "open sesame")
 	c := Config{Hosts: []Host{{Addr: "h"}}}
 	if _, err := c.Open(t.Context()); !errors.Is(err, driver.ErrAuth) {
 		t.Errorf("no agent and no key: %v, want ErrAuth", err)
 	}
-	for _, name := range []string{"id_rsa", "id_ed25519"} { // the later one is preferred
-		file := filepath.Join(dir, ".ssh", name)
-		write(t, file, private)
-		if got := endpoints(t, c)[0]; got.KeyFile != file || got.Agent {
-			t.Errorf("got %+v, want the key in %s", got, file)
+	file := func(name string) string { return filepath.Join(dir, ".ssh", name) }
+	write(t, file("id_rsa"), locked)
+	if _, err := c.Open(t.Context()); !errors.Is(err, driver.ErrAuth) || !strings.Contains(err.Error(), "passphrase") {
+		t.Errorf("only a locked key: %v", err)
+	}
+	var want []string
+	for _, name := range []string{"id_ecdsa", "id_ed25519"} {
+		write(t, file(name), private)
+		want = append(want, file(name))
+		if got := endpoints(t, c)[0]; got.KeyFile != "" || !got.Agent || !reflect.DeepEqual(got.KeyFiles, want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+	t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "agent")) // it may have the locked key
+	if got := endpoints(t, c)[0]; !got.Agent || !reflect.DeepEqual(got.Identities(), append([]string{file("id_rsa")}, want...)) {
+		t.Errorf("with an agent: %+v", got)
+	}
+	write(t, file("other.pub"), []byte(public))
+	for _, name := range []string{"~/.ssh/id_rsa", "~/.ssh/other.pub", "~/.ssh/other"} {
+		c.Hosts[0].KeyFile = name
+		if got := endpoints(t, c)[0]; got.Agent || got.KeyFile != file(filepath.Base(name)) {
+			t.Errorf("%s that the agent may have: %+v", name, got)
+		}
+	}
+}
+
+// Lines of known_hosts that cannot be read are warnings of the offer.
+func TestOddLinesOfKnownHosts(t *testing.T) {
+	dir := home(t)
+	private, public := keyPair(t, "")
+	write(t, filepath.Join(dir, "key"), private)
+	write(t, filepath.Join(dir, ".ssh", "known_hosts"), []byte("\ufeffh "+public+"old.lab 1024 35 149\n# mine\nold.lab ssh-rsa AAAA\n\n@revoked h "+public))
+	d, err := Config{Hosts: []Host{{Addr: "h", KeyFile: "~/key"}}}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o := range d.Offers(t.Context(), driver.Query{}) {
+		if len(o.Warnings) != 2 || !strings.HasPrefix(o.Warnings[0], "line 2 of ") || !strings.HasPrefix(o.Warnings[1], "line 4 of ") {
+			t.Errorf("%q", o.Warnings)
 		}
 	}
 }

@@ -29,12 +29,14 @@
 //
 // # Authentication
 //
-// The user logs in with [Host.KeyFile]; without one, with the keys of the SSH agent; without an
-// agent, with the first of ~/.ssh/id_ed25519, ~/.ssh/id_ecdsa and ~/.ssh/id_rsa. A key with a
-// passphrase must be in the agent.
+// The user logs in with [Host.KeyFile]; without one, with what ssh(1) would try: the keys of the SSH
+// agent, and those of ~/.ssh (id_rsa, id_ecdsa, id_ed25519), with the certificates beside them. An
+// agent that has no keys, or has ended, is no fault if a file does. A server allows few keys for
+// each connection: further ones are tried in another. A key with a passphrase must be in the agent.
 //
 // [Host.HostKey] verifies a host, or else the known_hosts file, to which one connection with
-// ssh(1) adds the host. A host that neither names, or whose key differs, is refused. This
+// ssh(1) adds the host. Names are compared as ssh(1) does: in any case, by patterns, and without
+// a port if none has it. A line that cannot be read takes nothing from the others. A host that neither names, or whose key differs, is refused. This
 // prints the fingerprint on the host:
 //
 //	ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub

@@ -23,7 +23,7 @@ func FuzzKeyFile(f *testing.F) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := checkKeyFile(file)
+		err := checkKeyFile(file, false)
 		if e, ok := errors.AsType[*fault](err); err != nil && (!ok || e.kind != driver.ErrAuth || e.hint == "") {
 			t.Errorf("got %v", err)
 		}

@@ -27,6 +27,7 @@ type host struct {
 	id       string
 	endpoint driver.Endpoint //secretvet:ignore a host has no password
 	labels   map[string]string
+	warnings []string // of its offer
 
 	state driver.InstanceState // unknown until adopted
 	uses  int
@@ -36,12 +37,12 @@ type host struct {
 // newHost returns a free host. The nth place on one address, counted from 1, has an ID of its
 // own. IDs are the same in every program with the same Config, so that another program can take
 // over the pool.
-func newHost(endpoint driver.Endpoint, labels map[string]string, nth int) *host {
+func newHost(endpoint driver.Endpoint, labels map[string]string, warnings []string, nth int) *host {
 	id := endpoint.Addr
 	if nth > 1 {
 		id = fmt.Sprintf("%s#%d", id, nth)
 	}
-	return &host{id: id, endpoint: endpoint, labels: maps.Clone(labels)}
+	return &host{id: id, endpoint: endpoint, labels: maps.Clone(labels), warnings: warnings}
 }
 
 func (d *sshDriver) Capabilities() driver.Capabilities {
@@ -185,6 +186,7 @@ func (h *host) offer() driver.Offer {
 		Host:         h.endpoint.Addr, // also of its other places
 		HourlyUSD:    driver.USD(0),
 		Available:    1,
+		Warnings:     slices.Clone(h.warnings),
 	}
 }
 

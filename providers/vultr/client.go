@@ -203,7 +203,7 @@ func pages[T any](ctx context.Context, c *client, path, list string, query url.V
 		for _, item := range *items {
 			if complete(item) {
 				whole = append(whole, item)
-			} else if err := odd("GET", path, "one of the %s has no id", list); !rest.LeftOut(ctx, err) {
+			} else if err := odd("GET", path, "one of the %s has no id", list); len(*items) == 1 || !rest.LeftOut(ctx, err) {
 				return nil, "", err
 			}
 		}
