@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 // Config rents from Lambda Cloud. The zero value works if LAMBDA_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. If empty, it is the
-	// LAMBDA_API_KEY variable.
+	// LAMBDA_API_KEY variable, then api_key in ~/.lambda_cloud/lambda_keys.
 	APIKey driver.Secret
 	// Region is the region of the nodes: "us-south-2". Empty means any with room.
 	Region string
@@ -65,7 +66,7 @@ func (c Config) open(ctx context.Context) (*api, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	key, err := cloud.Credential(ctx, "APIKey", c.APIKey, keyHint, keyVariable)
+	key, err := cloud.CredentialOr(ctx, "APIKey", c.APIKey, keyHint, keyInFile, keyVariable)
 	if err != nil {
 		return nil, err
 	}
@@ -95,4 +96,10 @@ func (c Config) validate() error {
 	f.Require(c.LaunchInterval >= 0, "LaunchInterval is %v", c.LaunchInterval)
 	f.Endpoint("Endpoint", c.Endpoint, defaultEndpoint)
 	return f.Err()
+}
+
+// keyInFile returns the key in the file in which Lambda's users keep it, if it exists.
+func keyInFile() (string, error) {
+	text, err := cloud.KeyFile(filepath.Join(".lambda_cloud", "lambda_keys"))
+	return cloud.Setting(text, "api_key"), err
 }

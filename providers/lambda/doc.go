@@ -23,7 +23,8 @@
 //
 // # Credentials
 //
-// The key is [Config].APIKey, else the variable LAMBDA_API_KEY. Keys are made at
+// The key is [Config].APIKey, else the variable LAMBDA_API_KEY, else api_key in
+// ~/.lambda_cloud/lambda_keys. Keys are made at
 // https://cloud.lambda.ai/api-keys/cloud-api; they have no permissions to choose from, and have
 // all rights of the account. It is never on a node. The API does not name the account: a digest
 // of the key identifies it, so that a new key is another account for ledgers. Close pools

@@ -18,7 +18,8 @@ import (
 // Config rents pods from RunPod. The zero value works if RUNPOD_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. If empty, it is the
-	// RUNPOD_API_KEY variable, then the key of runpodctl in ~/.runpod/config.toml.
+	// RUNPOD_API_KEY variable, then the key of runpodctl in ~/.runpod/config.toml
+	// (its profile [default]).
 	APIKey driver.Secret
 
 	// Cloud chooses the hosts. Empty means Secure.

@@ -22,7 +22,7 @@
 // # Credentials
 //
 // An API key from RunPod's console (Settings, API Keys), in RUNPOD_API_KEY, in Config.APIKey,
-// or in runpodctl's ~/.runpod/config.toml. It must be allowed to read and write pods, and to
+// or in runpodctl's ~/.runpod/config.toml, of its profile [default] if it has profiles. It must be allowed to read and write pods, and to
 // read the catalogue, registries, network volumes and clusters; for clusters also to write
 // these. Spot, countries, line speeds and TerminateAfter need GraphQL. Other features work
 // without it, but a community pod may then have no public address, and is given up after

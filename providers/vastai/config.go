@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,7 +22,8 @@ import (
 // Config rents from Vast.ai. The zero value works if VAST_API_KEY is set.
 type Config struct {
 	// APIKey authenticates every call. It may be a reference. If empty, it is the VAST_API_KEY
-	// variable, then the content of ~/.config/vastai/vast_api_key. Without a key gputrain.Plan shows
+	// variable, then the content of ~/.config/vastai/vast_api_key (or below
+	// XDG_CONFIG_HOME) or ~/.vast_api_key. Without a key gputrain.Plan shows
 	// the public list of offers, and nothing can be rented.
 	APIKey driver.Secret
 	// Image is the Docker image of the nodes. It needs apt, as Vast installs an SSH server in
@@ -176,17 +176,10 @@ func (c Config) open(ctx context.Context) (*provider, error) {
 	return p, nil
 }
 
-// keyInFile returns the key in the file of Vast's command line, if it exists.
+// keyInFile returns the key in the file of Vast's command line, if it exists: its place has changed.
 func keyInFile() (string, error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", nil
-	}
-	text, err := os.ReadFile(filepath.Join(home, ".config", "vastai", "vast_api_key"))
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	return string(text), err
+	name := filepath.Join("vastai", "vast_api_key")
+	return cloud.KeyFile(cloud.ConfigHome(name), filepath.Join(".config", name), ".vast_api_key")
 }
 
 // registryToken returns the credential for the image's registry, or "" if Image is public.

@@ -26,7 +26,8 @@
 // # Credentials
 //
 // The key is [Config].APIKey, else the variable VAST_API_KEY, else the file of Vast's own
-// command line: ~/.config/vastai/vast_api_key. Keys are made at
+// command line: ~/.config/vastai/vast_api_key, also below
+// XDG_CONFIG_HOME, or ~/.vast_api_key. Keys are made at
 // https://cloud.vast.ai/manage-keys/. A key with restricted permissions needs misc (search),
 // instance_read, instance_write, user_read, and user_write for the pool's SSH key, which is
 // registered when the pool opens and removed when it closes.
