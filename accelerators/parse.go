@@ -172,13 +172,14 @@ func parseDevice(s string) (Accelerator, error) {
 
 // sxmOnly finds words that go with SXM: the driver says "H100 80GB HBM3" for it,
 // and NVIDIA's machines and boards, HGX and DGX, have no other form.
-var sxmOnly = regexp.MustCompile(`(?i)HBM3|HGX|DGX`)
+var sxmOnly = regexp.MustCompile(`(?i)HBM3|HGX|DGX(?:[^S]|$)`)
 
 // noise has the words that name a device's family and do not identify a device.
 var noise = map[string]bool{
 	"NVIDIA": true, "AMD": true, "INTEL": true, "AWS": true, "GOOGLE": true, "HABANA": true,
 	"TESLA": true, "GEFORCE": true, "INSTINCT": true, "RADEON": true, "GRID": true, "HGX": true, "DGX": true, "NVLINK": true,
 	"TENSOR": true, "CORE": true, "GPU": true, "GENERATION": true, "BLACKWELL": true, "EDITION": true, "AC": true,
+	"DGXS": true, "GRAPHICS": true, "MODE": true, // a workstation's; "NVIDIA A40 (graphics mode)"
 	"HBM2": true, "HBM2E": true, "HBM3": true, "HBM3E": true, "MEGA": true,
 }
 

@@ -10,7 +10,7 @@ import (
 // "NVIDIA H100 80GB HBM3 MIG 1g.10gb" is a partition of the hardware, and
 // "NVIDIA A16-2Q" a virtual GPU of 2 GB. "NVIDIA H100XM-1-10C" is both.
 var (
-	partition  = regexp.MustCompile(`(?i)^(.*\S)[\s-]+MIG[\s-]+(?:\d+c\.)?\d+g\.(\d+)gb(?:\+\S+)?$`)
+	partition  = regexp.MustCompile(`(?i)^(.*?\S)(?:[\s_-]+MIG)?[\s_-]+(?:\d+c\.)?\d+g\.(\d+)gb(?:\+\S+)?$`)
 	virtualGPU = regexp.MustCompile(`(?i)^(.+?)(-\d+)?-(\d+)[ABCQ]$`)
 )
 

@@ -24,6 +24,11 @@ func TestParseShares(t *testing.T) {
 		"1x NVIDIA RTX PRO 6000 MIG 1g.24gb":        "RTXPRO6000-24GB:0.25",
 		"NVIDIA RTX PRO 6000 Blackwell MIG 4g.96gb": "RTXPRO6000-96GB",
 
+		// As Slurm's AutoDetect names them.
+		"a100_3g.20gb":                  "A100-20GB:0.25",
+		"nvidia_h100_80gb_hbm3_1g.10gb": "H100-10GB-SXM:0.125",
+		"nvidia_a100_1g.5gb":            "A100-5GB:0.125",
+
 		// Virtual GPUs.
 		"NVIDIA A16-2Q":           "A16-2GB:0.125",
 		"NVIDIA A16-16Q":          "A16-16GB",

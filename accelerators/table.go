@@ -29,6 +29,7 @@ func nvidia(name, capability string, variants []Variant, aliases ...string) Mode
 var dataCentre = []Model{
 	nvidia("K520", "3.0", on(PCIe, 4)),
 	nvidia("K80", "3.7", on(PCIe, 12)),
+	nvidia("M10", "5.0", on(PCIe, 8)), // each of its four
 	nvidia("M40", "5.2", on(PCIe, 24, 12)),
 	nvidia("M60", "5.2", on(PCIe, 8)),
 	nvidia("P4", "6.1", on(PCIe, 8)),
@@ -47,16 +48,19 @@ var dataCentre = []Model{
 	nvidia("A100", "8.0", slices.Concat(on(PCIe, 40, 80), on(SXM, 40, 80))),
 	nvidia("A100X", "8.0", on(PCIe, 80)),
 	nvidia("A800", "8.0", slices.Concat(on(PCIe, 40, 80), on(SXM, 80))),
+	nvidia("L2", "8.9", on(PCIe, 24)),
 	nvidia("L4", "8.9", on(PCIe, 24)),
+	nvidia("L20", "8.9", on(PCIe, 48)),
 	nvidia("L40", "8.9", on(PCIe, 48)),
 	nvidia("L40S", "8.9", on(PCIe, 48)),
-	nvidia("H20", "9.0", on(SXM, 96, 141)),
+	nvidia("H20", "9.0", on(SXM, 96, 141), "H20-3e"), // the latter has 141 GB
 	nvidia("H100", "9.0", slices.Concat(on(PCIe, 80), on(SXM, 80), on(NVL, 94)), "H100 Mega"),
 	nvidia("H200", "9.0", slices.Concat(on(SXM, 141), on(NVL, 141))),
 	nvidia("H800", "9.0", slices.Concat(on(PCIe, 80), on(SXM, 80))),
 	nvidia("GH200", "9.0", on("", 96, 144), "GH200 480GB", "GH200 SXM"), // 480 GB is the processor's memory
 	nvidia("B200", "10.0", on(SXM, 180)),
 	nvidia("B300", "10.3", on(SXM, 288)),
+	nvidia("GB10", "12.1", on("", 128)), // the processor's memory
 	nvidia("GB200", "10.0", on("", 186)),
 	nvidia("GB300", "10.3", on("", 288)),
 }

@@ -152,6 +152,9 @@ func (d *controller) offerFor(g group, p partition, n int, q driver.Query) (o dr
 			}
 			o.Warnings = append(o.Warnings, untypedWarning)
 		}
+		if isShare(a) && n > 1 {
+			return o, false // nobody can ask for several parts of a device
+		}
 		o.Accelerator = withCount(a, n)
 	}
 	cpus, memoryMiB := d.cfg.amounts(q, n)

@@ -75,7 +75,12 @@ func (d *controller) offerOf(j job) driver.Offer {
 	return o
 }
 
+func isShare(a accelerators.Accelerator) bool { return a.Count > 0 && a.Count < 1 }
+
 func withCount(a accelerators.Accelerator, n int) accelerators.Accelerator {
-	a.Count, a.MaxCount = float64(n), 0
+	if !isShare(a) { // what is one part of a device, by MIG, stays that
+		a.Count = float64(n)
+	}
+	a.MaxCount = 0
 	return a
 }

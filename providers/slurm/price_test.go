@@ -66,6 +66,26 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+// Types of GRES that are parts of a device, by MIG, are shares: nobody who asks for a whole one gets them.
+func TestPartsOfDevices(t *testing.T) {
+	d := &controller{}
+	for kind, wanted := range map[string]string{"a100_3g.20gb": "A100-20GB:0.25", "nvidia_h100_80gb_hbm3_1g.10gb": "H100-10GB:0.125"} {
+		share, err := accelerators.Parse(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := group{partition: "gpu", kind: kind, nodes: []siteNode{{}}, most: 4}
+		o, ok := d.offerFor(g, partition{}, 1, driver.Query{Accelerator: share})
+		whole := accelerators.Accelerator{Name: share.Name}
+		if !ok || !share.Matches(o.Accelerator) || whole.Matches(o.Accelerator) || o.InstanceType != "gpu:"+kind+":1" {
+			t.Errorf("%s: %+v, %v", kind, o, ok)
+		}
+		if o, ok := d.offerFor(g, partition{}, 2, driver.Query{Accelerator: whole}); ok {
+			t.Errorf("two of %s: %+v", kind, o)
+		}
+	}
+}
+
 // A node whose GPUs the cluster does not name is examined.
 func TestProbed(t *testing.T) {
 	want := driver.Query{Accelerator: accelerators.A100(accelerators.Count(2))}
