@@ -25,6 +25,11 @@ type Result struct {
 	// Stdout and Stderr are what the last attempt wrote, as bytes: only the beginning if StdoutFile
 	// and StderrFile are set. Limits.KeptOutputBytes and KeptTotalBytes say how much is kept in
 	// memory. They are empty for a function if other calls ran in its process meanwhile: see Func.
+	//
+	// They have what comes after a command's end too, until no process holds the streams. What the
+	// command has left in its process group may print for two seconds, unless a signal ended the
+	// command, and is then ended; a filter, whose stdin is a pipe, such as the tee of
+	// "exec > >(tee log)", has ten. A process of another group may print for two seconds, and runs on.
 	Stdout, Stderr []byte
 	// StdoutBytes and StderrBytes are how much it wrote altogether.
 	StdoutBytes, StderrBytes int64

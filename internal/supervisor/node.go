@@ -9,6 +9,12 @@
 // A task's stdout and stderr are pipes, as under plain ssh: a program can open /dev/stdout or /dev/stderr anew, and
 // none of its output is cut off. The node reads them, so a task goes on while no client asks for its output.
 //
+// A task is over when its command has ended and no process holds the pipes, as under ssh, but with bounds: what is left
+// in the command's group has two seconds for its last lines, none if a signal has ended the command or if it holds no pipe,
+// and is then ended, by TERM and a second later by KILL. Filters, whose stdin is a pipe, as that of the tee of
+// `exec > >(tee log)` is, have ten seconds: they read what the others wrote, and end by themselves. Processes that have left
+// the group are not ended, and are listened to for two seconds, or for a minute while they print.
+//
 // # When the program is gone
 //
 // Tasks live on. A watcher on the node counts how long it has heard from no client: each client sends a beat every

@@ -149,3 +149,43 @@ func TestOutputLive(t *testing.T) {
 		}
 	})
 }
+
+// A task's output is whole though its last lines come after its command's end, as those of filters do, and what a command leaves
+// in its group ends all the same.
+func TestOutputAfterTheEnd(t *testing.T) {
+	bash := opensshtest.Program(t, "bash", "bash")
+	srv := opensshtest.Start(t)
+	c := connect(t, srv, "")
+	eachShell(t, func(t *testing.T, shell string) {
+		n := start(t, c, config(t, shell))
+		for _, tt := range []struct {
+			name, script, out, errs, log string
+			exit                         Exit
+		}{
+			{name: "tee", script: `exec > >(tee train.log) 2>&1; echo step 1; echo "Traceback: boom" >&2; exit 3`,
+				out: "step 1\nTraceback: boom\n", log: "step 1\nTraceback: boom\n", exit: Exit{Code: 3, Cause: Exited}},
+			{name: "two", script: `exec > >(tee train.log) 2> >(tee -a err.log >&2); seq 5; echo boom >&2; exit 4`,
+				out: "1\n2\n3\n4\n5\n", errs: "boom\n", log: "1\n2\n3\n4\n5\n", exit: Exit{Code: 4, Cause: Exited}},
+			{name: "late", script: `exec > >(sed s/^/x/ | { cat; sleep 0.5; echo late; }); echo a; exit 5`, out: "xa\nlate\n", exit: Exit{Code: 5, Cause: Exited}},
+			{name: "background", script: `(sleep 0.5; echo late; echo later >&2) & echo a; exit 6`, out: "a\nlate\n", errs: "later\n", exit: Exit{Code: 6, Cause: Exited}},
+			{name: "another session", script: `setsid sh -c 'sleep 0.5; echo late' & echo a; exit 7`, out: "a\nlate\n", exit: Exit{Code: 7, Cause: Exited}},
+			{name: "much", script: `exec > >(sleep 0.3; tee train.log); yes y | head -n 100000; exit 8`, out: strings.Repeat("y\n", 100000), log: strings.Repeat("y\n", 100000), exit: Exit{Code: 8, Cause: Exited}},
+			{name: "killed", script: `exec > >(sleep 0.3; tee train.log) 2>&1; sleep 600 & echo a; kill -s KILL $$`, out: "a\n", log: "a\n", exit: Exit{Code: 137, Signal: "KILL", Cause: Signaled}},
+			{name: "file alone", script: `exec > >(sleep 0.3; cat >train.log) 2>/dev/null; echo a; exit 9`, log: "a\n", exit: Exit{Code: 9, Cause: Exited}},
+			{name: "left", script: `sleep 600 & sleep 600 </dev/null & echo a; exit 10`, out: "a\n", exit: Exit{Code: 10, Cause: Exited}},
+			{name: "left with a filter", script: `exec > >(cat; sleep 0.3; echo b); sleep 600 & echo a; exit 11`, out: "a\nb\n", exit: Exit{Code: 11, Cause: Exited}},
+		} {
+			r := run(t, n, Spec{Args: []string{bash, "-c", "rm -f train.log; " + tt.script}})
+			tt.exit.Elapsed, tt.exit.StdoutBytes, tt.exit.StderrBytes = r.Elapsed, r.StdoutBytes, r.StderrBytes
+			if r.err != nil || r.Exit != tt.exit || r.out != tt.out || r.errs != tt.errs {
+				t.Errorf("%s: %+v, %v; %.100q, %.100q", tt.name, r.Exit, r.err, r.out, r.errs)
+			}
+			if log, _ := os.ReadFile(n.facts.WorkDir + "/train.log"); string(log) != tt.log {
+				t.Errorf("%s: the log has %.100q", tt.name, log)
+			}
+		}
+		if left := processes(t, "GPUTRAIN_NODE="+n.cfg.Name); strings.Contains(strings.Join(left, "\n"), "sleep 600") {
+			t.Errorf("%s: left: %q", shell, left)
+		}
+	})
+}

@@ -26,7 +26,9 @@ while (sysread STDIN, my $b, 1024) {
 	while (length $b) { my $n = syswrite STDOUT, $b or exit; substr $b, 0, $n, "" }
 }
 syswrite STDOUT, $l eq "\n" ? "\4" : "\4\4";';
-my $rest = 1;       # seconds in which processes that a command left in its group may end by themselves
+my $rest = 1;       # seconds between TERM and KILL for what a command left in its group
+my $late = 2;       # seconds in which what holds the output of a command that has ended may still print
+my $drain = 10;     # seconds in which a filter may end, as the tee of `exec > >(tee log)` does at the end of its input
 
 # now returns seconds of a clock that does not go back when the time is set.
 sub now {
@@ -356,7 +358,9 @@ sub hear {
 		vec($bits, $fd, 1) = 0;
 		close $h;
 		return if --$t->{open} || $t->{gone};
-		if ($t->{ended}) { settle($t) } else { schedule($t) }
+		return schedule($t) unless $t->{ended};
+		leftover($t, now()) if $t->{group};
+		settle($t);
 		return;
 	}
 	return if $t->{gone};
@@ -430,21 +434,58 @@ sub tick {
 		}
 		return schedule($t);
 	}
+	$t->{waited} += $t->{nap}; # and not by the clock, which goes on for a machine that stands still
 	if ($t->{group}) {
-		if ($t->{kill} && $now >= $t->{kill}) {
-			kill KILL => -$t->{pid};
-			($t->{kill}, $t->{giveup}) = (undef, $now + 0.5);
-		}
-		# Zombies that no process reaps are in a group too.
-		$t->{group} = 0 if !kill(0, -$t->{pid}) || $t->{giveup} && $now >= $t->{giveup};
+		leftover($t, $now);
 		return settle($t);
 	}
 	# The output of the group is in the pipes. Other processes that hold them, such as a daemon that was left, have a
 	# moment to end, and are not listened to for ever.
+	$t->{alone} += $t->{nap};
 	my $r = '';
 	for (keys %pipe) { vec($r, $_, 1) = 1 if $pipe{$_}[0] == $t }
-	$t->{gone} = 1 if ++$t->{waits} >= 600 || $t->{waits} >= 10 && !select $r, undef, undef, 0;
+	$t->{gone} = 1 if $t->{alone} >= 60 || $t->{alone} >= $late && !select $r, undef, undef, 0;
 	settle($t);
+}
+
+# leftover ends what a command has left in its group. What holds its output may print for a moment, as under ssh, unless a signal
+# has ended the command. A filter may first read what the others have written.
+sub leftover {
+	my ($t, $now) = @_;
+	return $t->{group} = 0 unless kill 0, -$t->{pid};
+	if ($t->{kill}) {
+		return if $now < $t->{kill};
+		kill KILL => -$t->{pid};
+		($t->{kill}, $t->{giveup}) = (undef, $t->{waited} + 0.5);
+	}
+	if ($t->{giveup}) {
+		$t->{group} = 0 if $t->{waited} >= $t->{giveup};
+		return;
+	}
+	return if $t->{waited} < $t->{look};
+	return if $t->{open} && !$t->{gone} && !$t->{tty} && $t->{sig} eq '-' && $t->{waited} < $late;
+	my ($filters, @others) = members($t->{pid});
+	if (!$filters && !@others) { $t->{group} = 0 } # zombies, which no process reaps
+	elsif (!$filters || $t->{waited} >= $drain) { end($t, $rest) }
+	elsif (@others) {
+		kill $t->{asked}++ ? 'KILL' : 'TERM', @others;
+		kill CONT => @others;
+		$t->{look} = $t->{waited} + $rest;
+	} else { $t->{look} = $t->{waited} * 1.25 }
+}
+
+# members returns how many processes of a group are filters, whose stdin is a pipe, and the others.
+sub members {
+	my ($group, $filters, @others) = ($_[0], 0);
+	opendir my $dir, '/proc' or return 0;
+	for my $p (grep /^\d/, readdir $dir) {
+		open my $h, '<', "/proc/$p/stat" or next;
+		sysread $h, my $b, 4096;
+		my ($state, undef, $g) = split / /, substr $b, 2 + rindex $b, ')';
+		next if $g != $group || $state =~ /[ZX]/;
+		if (-p "/proc/$p/fd/0") { $filters++ } else { push @others, $p }
+	}
+	return ($filters, @others);
 }
 
 # end ends the processes of a task: TERM now, and KILL after the grace.
@@ -465,20 +506,19 @@ sub ended {
 	$t->{sig} = $sig ? $signals[$sig] || "RT$sig" : '-';
 	# Several may end at once, and the count may be read between a kill and the end that it causes.
 	$t->{oom} = 1 if $t->{code} == 137 && oom() > $t->{ooms} && now() < $oomseen + 5;
-	$t->{ended} = 1;
-	if (kill 0, -$t->{pid}) {
-		$t->{group} = 1;
-		end($t, $rest);
-	}
+	@$t{qw(ended group waited alone look)} = (1, 1, 0, 0, 0);
+	end($t, $rest) if $t->{cancel} || $t->{late};
+	leftover($t, now());
 	settle($t);
 }
 
 # settle finishes a task when its group is gone and its output is here.
 sub settle {
 	my ($t) = @_;
-	if ($t->{group}) { $t->{due} = now() + 0.02 }
-	elsif ($t->{open} && !$t->{gone}) { $t->{due} = now() + 0.1 }
-	else {
+	if ($t->{group} || $t->{open} && !$t->{gone}) {
+		$t->{nap} = $t->{waited} < 0.2 ? 0.02 : 0.1;
+		$t->{due} = now() + $t->{nap};
+	} else {
 		my $cause = $t->{sig} eq '-' ? 'exit' : 'signal';
 		$cause = 'oom' if $t->{oom};
 		$cause = 'lapsed' if $t->{lapsed};
@@ -534,7 +574,7 @@ sub cancel {
 		note("S $id");
 		return over($id, '0 - never - 0 0 0 ');
 	}
-	if ($t->{ended}) { $t->{waits} = 600 } # it is only listened to
+	if ($t->{ended}) { hush($t) }
 	elsif ($t->{pid}) {
 		$t->{cancel} = 1;
 		end($t, $tenths / 10);
@@ -588,6 +628,12 @@ sub release {
 	exit 1;
 }
 
+# hush ends what a command has left, and listens no longer to what holds its output.
+sub hush {
+	my ($t) = @_;
+	@$t{qw(waited alone look)} = ($drain, 60, 0);
+}
+
 # lay ends the runner, and every task with it.
 sub lay {
 	for my $t (@blocked) { delete $live{$t->{id}} }
@@ -595,7 +641,7 @@ sub lay {
 	exit 0 unless %live;
 	return if $quit++ > 1;
 	for my $t (values %live) {
-		if ($t->{ended}) { $t->{waits} = 600; next }
+		if ($t->{ended}) { hush($t); next }
 		$t->{cancel} = 1;
 		end($t, 2);
 		schedule($t);

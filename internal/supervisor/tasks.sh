@@ -182,6 +182,57 @@ gt_copier() {
 	exit "$gt_r"
 }
 
+# gt_leftover PID ends what a command has left in its group. What holds its output may print for a moment, as under ssh,
+# unless a signal has ended the command. A filter may first read what the others have written.
+gt_leftover() {
+	gt_n=0 gt_s=0 gt_k=TERM
+	while kill -0 "-$1"; do
+		if [ -e "$gt_id.cancel" ] || [ -e "$gt_id.late" ] || [ "$gt_n" -ge 500 ]; then
+			gt_end "$1" 10
+			return
+		fi
+		if [ "$gt_n" -lt "$gt_s" ] || [ "$gt_n" -lt 100 ] && [ "$gt_sig" = - ] && [ -z "$gt_tty" ] && gt_copies; then
+			gt_sleep 0.02
+			gt_n=$((gt_n + 1))
+			continue
+		fi
+		gt_members "$1"
+		[ -n "$gt_filters$gt_others" ] || return 0 # zombies, which no process reaps
+		if [ -z "$gt_filters" ]; then
+			gt_end "$1" 10
+			return
+		fi
+		gt_s=$((gt_n + 1 + gt_n / 4))
+		if [ -n "$gt_others" ]; then
+			kill -s "$gt_k" $gt_others
+			kill -s CONT $gt_others
+			gt_k=KILL gt_s=$((gt_n + 50))
+		fi
+	done
+} 2>/dev/null
+
+# gt_copies is true while a copier of the task waits for output.
+gt_copies() {
+	if [ "$gt_fds" = 1 ]; then [ -e "/proc/$gt_co/fd/3" ] || [ -e "/proc/$gt_ce/fd/3" ]; else kill -0 "$gt_co" || kill -0 "$gt_ce"; fi
+}
+
+# gt_members PID sets gt_filters to the processes of a group whose stdin is a pipe, and gt_others to the others. Only Linux
+# shows them: elsewhere all are one of the others.
+gt_members() {
+	gt_filters= gt_others=$1
+	[ "$gt_fds" = 1 ] || return 0
+	gt_others=
+	for gt_f in /proc/[0-9]*/stat; do
+		gt_l=
+		read -r gt_l <"$gt_f" || continue
+		set -- "$1" ${gt_l##*) }
+		[ "$4" = "$1" ] || continue
+		case $2 in Z | X) continue ;; esac
+		gt_f=${gt_f%/stat}
+		if [ -p "$gt_f/fd/0" ]; then gt_filters="$gt_filters ${gt_f#/proc/}"; else gt_others="$gt_others ${gt_f#/proc/}"; fi
+	done
+} 2>/dev/null
+
 # gt_settle PID waits for a copier. The output of the command's group is in the pipe when the group is over, and is
 # copied, however busy the node is. Other processes that hold the pipe, such as a daemon that was left, are waited for
 # only while there is something to copy.
@@ -190,7 +241,7 @@ gt_settle() {
 	while if [ "$gt_fds" = 1 ]; then [ -e "/proc/$1/fd/3" ]; else kill -0 "$1"; fi; do
 		gt_n=$((gt_n + 1)) gt_s=$((gt_s + 1))
 		[ "$gt_n" -lt 10 ] || gt_idle "$1" || gt_s=0
-		if [ "$gt_s" -ge 50 ] || [ "$gt_n" -ge 3000 ]; then
+		if [ "$gt_s" -ge 100 ] || [ "$gt_n" -ge 3000 ]; then
 			kill -s TERM "$1"
 			return
 		fi
@@ -296,8 +347,7 @@ gt_task() {
 		kill -s TERM "$gt_tm"
 		wait "$gt_tm"
 	fi 2>/dev/null
-	# What the command left in its group ends with it.
-	if kill -0 "-$gt_pid" 2>/dev/null; then gt_end "$gt_pid" 10; fi
+	gt_leftover "$gt_pid"
 	gt_settle "$gt_co"
 	gt_settle "$gt_ce"
 	gt_cause=exit
