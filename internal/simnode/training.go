@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"strings"
@@ -36,10 +37,33 @@ func (n *Node) training(p sshd.Program) bool {
 				t.finish(-9)
 			}
 		})
+	case strings.HasPrefix(p.Command, "of="):
+		line, _, _ := strings.Cut(p.Command, "\n")
+		words, err := split(line)
+		if err != nil || len(words) != 1 {
+			return false
+		}
+		var worlds strings.Builder
+		n.eachTask(func(t *task) { t.tellWorld(&worlds, strings.TrimPrefix(words[0], "of=")) })
+		_, _ = io.WriteString(p.Stdout, worlds.String())
 	default:
 		return false
 	}
 	return true
+}
+
+// tellWorld prints the size of the world of a task that has a variable, under a number that no other task has.
+func (t *task) tellWorld(w io.Writer, of string) {
+	if !slices.ContainsFunc(t.env, func(v string) bool { return strings.Contains(v, of) }) {
+		return
+	}
+	for _, v := range t.env {
+		if size, ok := strings.CutPrefix(v, "WORLD_SIZE="); ok {
+			h := fnv.New32a()
+			_, _ = io.WriteString(h, t.id)
+			fmt.Fprintln(w, h.Sum32(), size)
+		}
+	}
 }
 
 // eachTask calls f for every task that runs, with its place's mu held.

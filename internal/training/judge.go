@@ -126,6 +126,12 @@ func (t *Training) Stacks(ctx context.Context, e *gang.Epoch) map[int]string {
 
 // Order is for the gang.
 func (t *Training) Order(e *gang.Epoch, failures []gang.Failure) []gang.Failure {
+	if i := slices.IndexFunc(failures, func(f gang.Failure) bool { return f.Final && f.Share < 0 }); i > 0 {
+		failures = append([]gang.Failure{failures[i]}, slices.Delete(slices.Clone(failures), i, i+1)...)
+	}
+	if len(failures) > 0 && failures[0].Final && failures[0].Share < 0 {
+		return failures // whatever else has failed, this ends it
+	}
 	j := judge{t, e}
 	given, of := j.evidence(failures)
 	verdicts := rootcause.Order(given)

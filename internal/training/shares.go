@@ -205,6 +205,9 @@ func (t *Training) call(ctx context.Context, e *gang.Epoch, s *started) *calls.C
 func (t *Training) follow(ctx context.Context, e *gang.Epoch, track *gang.Track) {
 	t.saver.begin(e, track)
 	t.devices.watch(ctx, e, track)
+	if t.Program.Function == "" && t.Launcher != launcher.MPI { // mpirun's processes get their world from mpirun
+		t.Go(func() { t.watchWorlds(ctx, e, track) })
+	}
 }
 
 // Release is for the gang.

@@ -106,3 +106,18 @@ func TestLossIsOneFailure(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// A program that runs a launcher of its own, which makes a world of each process, is ended with that error.
+func TestWorldsOfTheirOwn(t *testing.T) {
+	slow(t)
+	d := newDiary(t)
+	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
+	training := named("x", d.script(`note runs; RANK=0 WORLD_SIZE=1 exec sleep 600`))
+	training.ProcessesPerNode, training.Restarts = 1, 5
+	r, err := pool.Train(training)
+	root := failure(t, err).Failures[0]
+	if !errors.Is(err, gputrain.ErrInvalid) || len(r.Epochs) != 1 || !strings.Contains(err.Error(), "is in a world of 1") || !strings.Contains(err.Error(), "Torchrun") || root.Rank != -1 {
+		t.Errorf("%+v, %v", r.Epochs, err)
+	}
+	nothingLeft(t, pool.ID())
+}
