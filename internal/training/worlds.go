@@ -27,7 +27,7 @@ const (
 // watchWorlds ends an epoch whose processes are in a world of another size than the gang's, until ctx ends: each of them may be
 // a gang of its own, which trains, and ends with success. A process counts if two looks in a row see it: a program may
 // run something short in another world.
-func (t *Training) watchWorlds(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+func (t *Config) watchWorlds(ctx context.Context, e *gang.Epoch, track *gang.Track) {
 	if _, given := t.Program.Command.Env["WORLD_SIZE"]; given {
 		return // Task.Env wins
 	}
