@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/letgo"
+	"github.com/gputrain/gputrain/internal/training"
 )
 
 // A Training is a program that runs on several nodes at once, as a gang: all of it starts or nothing does. When any
@@ -195,7 +196,7 @@ func (c *Compute) Train(t Training) (TrainResult, error) {
 	if err != nil {
 		return TrainResult{}, err
 	}
-	b.caller.While(r.host.Answers)
+	b.caller.While(training.Answering(r.host))
 	var result TrainResult
 	err, ok := letgo.Do(&b.caller, p.background.Go, func() error {
 		defer p.running.Done()

@@ -241,7 +241,7 @@ func (r *trainRun) leave(ctx context.Context) (TrainResult, error) {
 	r.left = true
 	r.p.mu.Unlock()
 	if r.p.ctx.Err() == nil { // an Attach is not to go on with it
-		r.host.Leave()
+		training.Leave(r.host)
 	}
 	return r.soFar(), r.interrupted(ctx, nil)
 }

@@ -93,7 +93,7 @@ func (c *connection) IsUp() bool {
 }
 
 // Answers reports whether the machine answers before ctx ends.
-func (c *connection) Answers(ctx context.Context) bool { return c.Client().Answers(ctx) }
+func (c *connection) Answers(ctx context.Context) bool { return ssh.Answers(ctx, c.Client()) }
 
 // open notes the client of a connection. A connection that was closed or severed before stays so.
 func (c *connection) open(client *ssh.Client) {

@@ -186,8 +186,8 @@ func (c *Client) Down() (since time.Time, down bool) {
 	return c.since, c.main == nil || c.main.isDead()
 }
 
-// Answers reports whether the server answers over the connection before ctx ends. It makes no connection.
-func (c *Client) Answers(ctx context.Context) bool {
+// Answers reports whether the server of a client answers over the connection before ctx ends. It makes no connection.
+func Answers(ctx context.Context, c *Client) bool {
 	c.mu.Lock()
 	l := c.main
 	c.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
@@ -131,12 +130,12 @@ type Training struct {
 	log     logbook
 	saver   saver
 	devices devices
+	held    holding
 	began   time.Time
 	port    int // of the last epoch
 	waited  bool
 
 	mu       sync.Mutex
-	nodes    []Node         // those that it has
 	shares   []Share        // of the last epoch
 	output   []output.Share // the memory of each share's output
 	progress []*progress    // of each share
@@ -154,7 +153,7 @@ func New(c Config) *Training {
 		t.log.entry = journal.Training{ID: c.ID, Name: c.Name, Began: time.Now().UnixNano()}
 	}
 	t.began = time.Unix(0, t.log.entry.Began)
-	t.nodes = slices.DeleteFunc(slices.Clone(c.EarlierNodes), func(n Node) bool { return n == nil })
+	t.held.nodes = slices.DeleteFunc(slices.Clone(c.EarlierNodes), func(n Node) bool { return n == nil })
 	t.log.entry.Launcher, t.log.entry.Function = int(c.Launcher), c.Program.Function != ""
 	return t
 }
@@ -236,7 +235,7 @@ func (t *Training) countProcesses(ctx context.Context) error {
 	}
 	t.Config.Report(gang.Waiting, &gang.Epoch{Number: 1})
 	t.waited = true
-	all, err := t.grow(ctx, t.Nodes)
+	all, err := t.held.grow(ctx, t.Pool, t.Nodes)
 	if err != nil {
 		return err
 	}
@@ -266,12 +265,12 @@ func (t *Training) Past() []journal.PastEpoch {
 	return t.Earlier.Past
 }
 
-// Leave records that the caller has given up, or has the result: no other program goes on with the training.
-func (t *Training) Leave() { t.log.end() }
+// Leave records that the caller of a training has given up, or has the result: no other program goes on with it.
+func Leave(t *Training) { t.log.end() }
 
 // Finish is Leave, and has the nodes forget the processes.
 func (t *Training) Finish() {
-	t.Leave()
+	Leave(t)
 	t.forget()
 }
 
@@ -300,7 +299,7 @@ const markName = "GPUTRAIN_GANG"
 
 // Grow is for the gang.
 func (t *Training) Grow(ctx context.Context, nodes int) ([]gang.Node, error) {
-	all, err := t.grow(ctx, nodes)
+	all, err := t.held.grow(ctx, t.Pool, nodes)
 	same := make([]gang.Node, len(all))
 	for i, n := range all {
 		same[i] = n
@@ -308,40 +307,9 @@ func (t *Training) Grow(ctx context.Context, nodes int) ([]gang.Node, error) {
 	return same, err
 }
 
-// grow waits until the training has so many nodes.
-func (t *Training) grow(ctx context.Context, nodes int) ([]Node, error) {
-	all, err := t.Pool.Grow(ctx, nodes)
-	if err == nil {
-		t.mu.Lock()
-		t.nodes = slices.Clone(all)
-		t.mu.Unlock()
-	}
-	return all, err
-}
-
-// Answers reports whether all nodes that the training has answer before ctx ends, but for those that are given up.
-func (t *Training) Answers(ctx context.Context) bool {
-	t.mu.Lock()
-	nodes := slices.Clone(t.nodes)
-	t.mu.Unlock()
-	var silent atomic.Bool
-	var asked sync.WaitGroup
-	for _, n := range nodes {
-		asked.Go(func() {
-			if n.Context().Err() == nil && !n.Answers(ctx) {
-				silent.Store(true)
-			}
-		})
-	}
-	asked.Wait()
-	return !silent.Load()
-}
-
 // Drop is for the gang.
 func (t *Training) Drop(n gang.Node, broken error) {
-	t.mu.Lock()
-	t.nodes = slices.DeleteFunc(t.nodes, func(had Node) bool { return had == n })
-	t.mu.Unlock()
+	t.held.drop(n.(Node))
 	t.log.drop(n.Name())
 	t.Pool.Drop(n.(Node), broken)
 }
