@@ -51,12 +51,15 @@ type meter struct {
 func (m *meter) read(received, sent int64) (allReceived, allSent int64) {
 	now := [2]int64{received, sent}
 	if now[0] < m.last[0] || now[1] < m.last[1] {
-		m.before[0] += m.last[0]
-		m.before[1] += m.last[1]
+		m.before[0] = min(m.before[0]+m.last[0], mostTraffic)
+		m.before[1] = min(m.before[1]+m.last[1], mostTraffic)
 	}
 	m.last = now
-	return m.before[0] + now[0], m.before[1] + now[1]
+	return min(m.before[0]+now[0], mostTraffic), min(m.before[1]+now[1], mostTraffic)
 }
+
+// mostTraffic bounds what a node says of its traffic, and the sum of that: 100 Gbit/s for seven years.
+const mostTraffic = 1 << 61
 
 // parseTraffic returns the bytes that network devices have received and sent, by /proc/net/dev. The loopback device, and
 // the inner ends of bridges and tunnels, whose packets pass another device too, do not count.
@@ -72,7 +75,9 @@ func parseTraffic(text string) (received, sent int64, ok bool) {
 		if err != nil || bad != nil || in < 0 || out < 0 {
 			return 0, 0, false
 		}
-		received, sent, ok = received+in, sent+out, true
+		if received, sent, ok = received+min(in, mostTraffic), sent+min(out, mostTraffic), true; max(received, sent) > mostTraffic {
+			return 0, 0, false
+		}
 	}
 	return received, sent, ok
 }
