@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,40 @@ func TestLaunchSends(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A skewed transport answers by a clock that is ahead.
+type skewed struct{ ahead time.Duration }
+
+func (s skewed) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil {
+		resp.Header.Set("Date", time.Now().Add(s.ahead).UTC().Format(http.TimeFormat))
+	}
+	return resp, err
+}
+
+// terminateAfter is a time of RunPod's clock: with this computer's, an hour's difference would end pods at once.
+func TestTerminateAfterByTheAPIsClock(t *testing.T) {
+	f := startFake(t)
+	expires := time.Now().Add(30 * time.Minute)
+	cfg := f.config()
+	cfg.TerminateAfter, cfg.HTTPClient = true, &http.Client{Transport: skewed{time.Hour}}
+	d := open(t, cfg)
+	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100(accelerators.Count(2)), Nodes: 2}, 1)
+	req.Pool.Expires = expires
+	got, err := d.Launch(t.Context(), req)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	text, _ := sent(t, f, opRent)["terminateAfter"].(string)
+	at, err := time.Parse(time.RFC3339, text)
+	if off := at.Sub(expires.Add(afterTTL + time.Hour)); err != nil || off.Abs() > 10*time.Minute {
+		t.Errorf("it is %q, which is %v off (%v)", text, off, err)
+	}
+	if err := d.Terminate(t.Context(), got[0].ID); err != nil {
+		t.Error(err)
 	}
 }
 
