@@ -17,6 +17,7 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
+	"github.com/gputrain/gputrain/providers/internal/cloud"
 )
 
 // Without the variable, the key is read from the file of RunPod's own program.
@@ -419,6 +420,7 @@ func TestNotThereYet(t *testing.T) {
 	if err := d.Terminate(t.Context(), in.ID); err != nil || describe(d, in.ID) != driver.InstancePending {
 		t.Errorf("%v: a pod that reads do not have yet may be there when they say that it is not", err)
 	}
+	time.Sleep(2 * time.Minute / time.Second * cloud.Second) // one that was made here, and never shown, may come for a minute
 	if got := describe(lags(d, 0), in.ID); got != driver.InstanceTerminated {
 		t.Errorf("long ago: %v", got)
 	}
