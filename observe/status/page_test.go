@@ -206,7 +206,7 @@ func TestPageConnectsAgain(t *testing.T) {
 	c.open(s.URL())
 	c.await(connection, "Live")
 	c.eval(`{ const later = setTimeout; window.setTimeout = (f, ms) => later(f, ms / 50) }`) // the page tries again after seconds
-	s.http.Close() // as the end of a killed program does
+	s.http.Close()                                                                           // as the end of a killed program does
 	c.await(connection+`.startsWith("The connection is lost")`, "true")
 	c.await(`document.querySelector("#connection").className`, "lost")
 	s.Close()
