@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/calls"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/output"
@@ -85,7 +86,7 @@ func (u *unit) env(n *poolNode) map[string]string {
 	}
 	env := map[string]string{}
 	for name, value := range f(ev.printable()) {
-		if _, secret := u.task.Secrets[name]; !secret && isEnvName(name) && !strings.HasPrefix(name, "GPUTRAIN_") && !strings.ContainsRune(value, 0) {
+		if _, secret := u.task.Secrets[name]; !secret && invalid.IsEnvName(name) && !strings.HasPrefix(name, "GPUTRAIN_") && !strings.ContainsRune(value, 0) {
 			env[name] = value
 		}
 	}

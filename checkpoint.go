@@ -10,6 +10,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/checkpoint"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/transfer"
 )
 
@@ -63,37 +64,37 @@ const (
 	mostKeep = 10000
 )
 
-func (c Checkpoints) validate(f *faults, task string) {
+func (c Checkpoints) validate(f *invalid.Faults, task string) {
 	if c.IsZero() {
 		return
 	}
 	if task == "" {
-		f.add("Checkpoints are set, and they need a Name of the task")
+		f.Add("Checkpoints are set, and they need a Name of the task")
 	}
 	switch dir := path.Clean(c.Dir); {
 	case strings.ContainsAny(c.Dir, "\x00\n\r"):
-		f.add("Checkpoints.Dir %q has a newline or NUL", c.Dir)
+		f.Add("Checkpoints.Dir %q has a newline or NUL", c.Dir)
 	case c.Dir == "":
 	case dir == "/", dir == ".", dir == "..", strings.HasPrefix(dir, "../"):
-		f.add("Checkpoints.Dir is %q; name a folder below Task.Dir, or an absolute one, that has nothing but checkpoints", c.Dir)
+		f.Add("Checkpoints.Dir is %q; name a folder below Task.Dir, or an absolute one, that has nothing but checkpoints", c.Dir)
 	}
 	switch {
 	case strings.Contains(c.To, "://"):
-		f.add("Checkpoints.To is %q; it is a folder of this computer", c.To)
+		f.Add("Checkpoints.To is %q; it is a folder of this computer", c.To)
 	case strings.ContainsRune(c.To, 0):
-		f.add("Checkpoints.To has a NUL byte")
+		f.Add("Checkpoints.To has a NUL byte")
 	case c.Shared && c.To != "":
-		f.add("Checkpoints.To is set, but nothing is copied from a Shared folder")
+		f.Add("Checkpoints.To is set, but nothing is copied from a Shared folder")
 	case c.Shared && c.Dir == "":
-		f.add("Checkpoints.Dir is empty; name the Shared folder")
+		f.Add("Checkpoints.Dir is empty; name the Shared folder")
 	}
-	f.count("Checkpoints.Keep", c.Keep)
+	f.Count("Checkpoints.Keep", c.Keep)
 	if c.Keep > mostKeep {
-		f.add("Checkpoints.Keep is %d, and the most is %d", c.Keep, mostKeep)
+		f.Add("Checkpoints.Keep is %d, and the most is %d", c.Keep, mostKeep)
 	}
-	f.duration("Checkpoints.Every", c.Every)
+	f.Duration("Checkpoints.Every", c.Every)
 	if 0 < c.Every && c.Every < leastEvery {
-		f.add("Checkpoints.Every is %v, and the least is %v", c.Every, leastEvery)
+		f.Add("Checkpoints.Every is %v, and the least is %v", c.Every, leastEvery)
 	}
 }
 

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/credential"
 	"github.com/gputrain/gputrain/internal/printable"
-	"github.com/gputrain/gputrain/internal/secretref"
 	"github.com/gputrain/gputrain/internal/supervisor"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -407,103 +404,4 @@ func nameOf[T ~int](v T, names ...string) string {
 		return fmt.Sprintf("%T(%d)", v, int(v))
 	}
 	return names[v]
-}
-
-// faults collects everything that is wrong, so that one error reports all of it.
-type faults []string
-
-func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
-
-func (f *faults) count(name string, n int) {
-	if n < 0 {
-		f.add("%s is %d; it counts, so it cannot be negative", name, n)
-	}
-}
-
-func (f *faults) amount(name string, v float64) {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		f.add("%s is %v; it must be a number from 0 up", name, v)
-	}
-}
-
-// bounds checks a minimum, and the maximum whose name begins with Max.
-func (f *faults) bounds(name string, least, most float64) {
-	f.amount(name, least)
-	f.amount("Max"+name, most)
-	if most > 0 && least > most {
-		f.add("%s is %v, more than the %v of Max%[1]s", name, least, most)
-	}
-}
-
-// names rejects empty names in a list.
-func (f *faults) names(list string, all []string) {
-	for i, s := range all {
-		where := fmt.Sprintf("%s[%d]", list, i)
-		if strings.TrimSpace(s) == "" {
-			f.add("%s is empty", where)
-		}
-		f.text(where, s)
-	}
-}
-
-func (f *faults) duration(name string, d time.Duration) {
-	switch {
-	case d < 0:
-		f.add("%s is %v; it cannot be negative", name, d)
-	case 0 < d && d < time.Millisecond:
-		f.add("%s is %v; a number without a unit is nanoseconds: write 10 * time.Second", name, d)
-	}
-}
-
-// text rejects text that cannot be handed to a process.
-func (f *faults) text(name, s string) {
-	if strings.ContainsRune(s, 0) {
-		f.add("%s has a NUL byte, which no process can be given", name)
-	}
-}
-
-// secret rejects a value that cannot be handed to a process, and a malformed reference.
-func (f *faults) secret(name string, s Secret) {
-	f.text(name, string(s))
-	if err := secretref.Check(string(s)); err != nil {
-		f.add("%s: %v", name, err)
-	}
-}
-
-// env rejects names that sh cannot set, and credentials, which belong into secrets. Values are not printed.
-func (f *faults) env(where, secrets string, env map[string]string) {
-	for name, value := range env {
-		f.envName(where, name)
-		f.text(fmt.Sprintf("%s[%q]", where, name), value)
-		if credential.IsNamed(name, value) {
-			f.add("%s[%q] is a credential by its name, and Env is kept in clear; use %s, or another name if it is none", where, name, secrets)
-		}
-	}
-}
-
-func (f *faults) envName(where, name string) {
-	if !isEnvName(name) {
-		f.add("%s has the name %q; sh takes letters, digits and _, not starting with a digit", where, name)
-	}
-	if strings.HasPrefix(name, "GPUTRAIN_") {
-		f.add("%s has the name %q; names with GPUTRAIN_ are gputrain's own", where, name)
-	}
-}
-
-func isEnvName(s string) bool {
-	for i, r := range s {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// err joins the faults into one ErrInvalid, or returns nil.
-func (f faults) err(what string) error {
-	if len(f) == 0 {
-		return nil
-	}
-	return &Error{Op: what, Kind: ErrInvalid, Err: errors.New(strings.Join(f, "; "))}
 }

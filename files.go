@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/transfer"
 	"github.com/gputrain/gputrain/internal/uploads"
@@ -54,7 +55,7 @@ func fileOptionsOf(op string, opts []FileOption, allowed ...transfer.Links) (lin
 	for _, option := range opts {
 		option(&o)
 	}
-	var f faults
+	var f invalid.Faults
 	for _, t := range o.from {
 		t.validate(&f)
 	}
@@ -65,7 +66,7 @@ func fileOptionsOf(op string, opts []FileOption, allowed ...transfer.Links) (lin
 	case len(o.from) > 1:
 		err = invalid("it has more than one From; OnLabels allows several nodes")
 	case len(o.from) == 1:
-		from, err = o.from[0], f.err(op)
+		from, err = o.from[0], f.Err(op)
 	}
 	switch {
 	case err != nil || len(o.links) == 0:

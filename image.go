@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/docker"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -106,7 +107,7 @@ func (s Spec) packages(secrets bool) driver.Packages {
 	return driver.Packages{Apt: i.Apt, Python: i.Python, Pip: i.Pip, Requirements: i.Requirements, PipIndexes: i.PipIndexes, Env: i.Env, PhaseTimeout: i.PhaseTimeout}
 }
 
-func (im Image) validate(f *faults) {
+func (im Image) validate(f *invalid.Faults) {
 	for name, list := range map[string][]string{
 		"Before": im.Before, "Apt": im.Apt, "Pip": im.Pip, "PipIndexes": im.PipIndexes,
 		"Include": im.Include, "Exclude": im.Exclude, "Setup": im.Setup,
@@ -114,44 +115,44 @@ func (im Image) validate(f *faults) {
 		for i, s := range list {
 			where := fmt.Sprintf("Image.%s[%d]", name, i)
 			if strings.TrimSpace(s) == "" {
-				f.add("%s is empty", where)
+				f.Add("%s is empty", where)
 			}
-			f.text(where, s)
+			f.Text(where, s)
 		}
 	}
 	for i, s := range append(im.Apt[:len(im.Apt):len(im.Apt)], im.Pip...) {
 		if strings.HasPrefix(s, "-") {
-			f.add("Image package %d, %q, would be read as an option", i, s)
+			f.Add("Image package %d, %q, would be read as an option", i, s)
 		}
 	}
 	for i, s := range im.PipIndexes {
 		if u, err := url.Parse(s); err != nil || u.Host == "" {
-			f.add("Image.PipIndexes[%d] is not an address", i)
+			f.Add("Image.PipIndexes[%d] is not an address", i)
 		} else if u.User != nil {
-			f.add("Image.PipIndexes[%d], at %s, holds a user or password, which would be readable on the node", i, u.Host)
+			f.Add("Image.PipIndexes[%d], at %s, holds a user or password, which would be readable on the node", i, u.Host)
 		}
 	}
-	f.text("Image.Python", im.Python)
-	f.text("Image.Requirements", im.Requirements)
-	f.env("Image.Env", "Spec.Secrets", im.Env)
-	f.duration("Image.PhaseTimeout", im.PhaseTimeout)
+	f.Text("Image.Python", im.Python)
+	f.Text("Image.Requirements", im.Requirements)
+	f.Env("Image.Env", "Spec.Secrets", im.Env)
+	f.Duration("Image.PhaseTimeout", im.PhaseTimeout)
 	im.validateDocker(f)
 }
 
 // validateDocker checks the container image, and its registry's login.
-func (im Image) validateDocker(f *faults) {
+func (im Image) validateDocker(f *invalid.Faults) {
 	if im.Docker != "" {
 		if _, err := docker.ParseReference(im.Docker); err != nil {
-			f.add("Image.Docker: %v", err)
+			f.Add("Image.Docker: %v", err)
 		}
 	}
-	f.secret("Image.DockerPassword", im.DockerPassword)
+	f.Secret("Image.DockerPassword", im.DockerPassword)
 	switch login := im.DockerUser != "" || im.DockerPassword != ""; {
 	case login && im.Docker == "":
-		f.add("Image.DockerUser or DockerPassword is set, and Image.Docker is not")
+		f.Add("Image.DockerUser or DockerPassword is set, and Image.Docker is not")
 	case (im.DockerUser == "") != (im.DockerPassword == ""):
-		f.add("Image.DockerUser and DockerPassword log in together; one of them is empty")
+		f.Add("Image.DockerUser and DockerPassword log in together; one of them is empty")
 	case strings.ContainsAny(im.DockerUser, ": \t\r\n\x00"):
-		f.add("Image.DockerUser has a colon or a space, which no registry takes")
+		f.Add("Image.DockerUser has a colon or a space, which no registry takes")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/history"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/ledger"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
@@ -193,36 +194,36 @@ func (o *options) wants(spec Spec) market.Wants {
 }
 
 func (o *options) validate() error {
-	var f faults
+	var f invalid.Faults
 	if len(o.name) > 30 {
-		f.add("the name %q has %d characters; 30 fit", o.name, len(o.name))
+		f.Add("the name %q has %d characters; 30 fit", o.name, len(o.name))
 	}
 	for _, r := range strings.ToLower(o.name) {
 		if !(r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z') {
-			f.add("the name %q has %q; letters, digits and dashes are taken", o.name, fmt.Sprintf("%c", r))
+			f.Add("the name %q has %q; letters, digits and dashes are taken", o.name, fmt.Sprintf("%c", r))
 			break
 		}
 	}
 	for _, name := range o.workerBinaries {
 		if _, err := crossbuild.Identify(name); err != nil {
-			f.add("WithWorkerBinary: %v", err)
+			f.Add("WithWorkerBinary: %v", err)
 		}
 	}
 	if o.sourceDir != "" {
 		if info, err := os.Stat(o.sourceDir); err != nil {
-			f.add("WithSourceDir: %v", err)
+			f.Add("WithSourceDir: %v", err)
 		} else if !info.IsDir() {
-			f.add("WithSourceDir: %s is not a folder", o.sourceDir)
+			f.Add("WithSourceDir: %s is not a folder", o.sourceDir)
 		}
 	}
 	if o.usage != 0 && o.usage < time.Second {
-		f.add("WithUsage: %v is less than a second", o.usage)
+		f.Add("WithUsage: %v is less than a second", o.usage)
 	}
 	o.limits.validate(&f)
 	for name, value := range o.secrets {
-		f.secret(fmt.Sprintf("WithSecrets[%q]", name), value)
+		f.Secret(fmt.Sprintf("WithSecrets[%q]", name), value)
 	}
-	return f.err("options")
+	return f.Err("options")
 }
 
 // Limits bound what nodes can make this program keep, in memory and on disk. A zero field means the
@@ -255,14 +256,14 @@ type Limits struct {
 // WithLimits sets [Limits] other than the defaults.
 func WithLimits(l Limits) Option { return func(o *options) { o.limits = l } }
 
-func (l Limits) validate(f *faults) {
+func (l Limits) validate(f *invalid.Faults) {
 	for name, n := range map[string]int64{
 		"ResultBytes": l.ResultBytes, "OutputBytes": l.OutputBytes,
 		"KeptOutputBytes": l.KeptOutputBytes, "KeptTotalBytes": l.KeptTotalBytes,
 		"DownloadBytes": l.DownloadBytes, "DownloadFiles": int64(l.DownloadFiles),
 	} {
 		if n < -1 {
-			f.add("WithLimits: %s is %d; -1 is for no bound", name, n)
+			f.Add("WithLimits: %s is %d; -1 is for no bound", name, n)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/guardian"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/ledger"
@@ -109,15 +110,15 @@ func Guard(ctx context.Context, every time.Duration, providers ...Provider) iter
 // Guard is [Guard] with the ledgers of this folder.
 func (d StateDir) Guard(ctx context.Context, every time.Duration, providers ...Provider) iter.Seq2[[]Resource, error] {
 	return func(yield func([]Resource, error) bool) {
-		var f faults
+		var f invalid.Faults
 		if every <= 0 {
-			f.add("every is %v; a round takes time", every)
+			f.Add("every is %v; a round takes time", every)
 		}
 		if len(providers) == 0 {
-			f.add("no provider is given: whose machines are to be looked for?")
+			f.Add("no provider is given: whose machines are to be looked for?")
 		}
 		all, errs := flatten("guard", providers)
-		if err := errors.Join(append(errs, f.err("guard"))...); err != nil {
+		if err := errors.Join(append(errs, f.Err("guard"))...); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/ssh"
@@ -239,102 +240,102 @@ func (s Spec) wants() market.Wants {
 // Validate reports everything that is wrong with the spec, in one error that
 // is [ErrInvalid]. Open calls it before anything is contacted.
 func (s Spec) Validate() error {
-	var f faults
-	f.count("Nodes", s.Nodes)
-	f.count("MinReady", s.MinReady)
-	f.count("Concurrency", s.Concurrency)
+	var f invalid.Faults
+	f.Count("Nodes", s.Nodes)
+	f.Count("MinReady", s.MinReady)
+	f.Count("Concurrency", s.Concurrency)
 	s.validateSharing(&f)
-	f.count("MaxNodes", s.MaxNodes)
-	f.duration("IdleTimeout", s.IdleTimeout)
+	f.Count("MaxNodes", s.MaxNodes)
+	f.Duration("IdleTimeout", s.IdleTimeout)
 	if s.MaxNodes > 0 && s.MaxNodes < s.Nodes {
-		f.add("MaxNodes is %d, fewer than the %d of Nodes", s.MaxNodes, s.Nodes)
+		f.Add("MaxNodes is %d, fewer than the %d of Nodes", s.MaxNodes, s.Nodes)
 	}
 	if s.MaxReplacements < -1 {
-		f.add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
+		f.Add("MaxReplacements is %d; -1 is for none", s.MaxReplacements)
 	}
 	if s.MaxOffers < -1 {
-		f.add("MaxOffers is %d; -1 is for no bound", s.MaxOffers)
+		f.Add("MaxOffers is %d; -1 is for no bound", s.MaxOffers)
 	}
-	f.text("OnPreemption", s.OnPreemption)
+	f.Text("OnPreemption", s.OnPreemption)
 	if s.MinReady > s.nodes() {
-		f.add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
+		f.Add("MinReady is %d, more than the %d of Nodes", s.MinReady, s.nodes())
 	}
 	if goName := map[string]string{"x86_64": "amd64", "x64": "amd64", "aarch64": "arm64"}[strings.ToLower(s.Arch)]; goName != "" {
-		f.add("Arch is %q; in Go's words that is %q", s.Arch, goName)
+		f.Add("Arch is %q; in Go's words that is %q", s.Arch, goName)
 	}
-	f.text("Arch", s.Arch)
-	f.names("Regions", s.Regions)
-	f.names("InstanceTypes", s.InstanceTypes)
-	f.bounds("VCPUs", s.VCPUs, s.MaxVCPUs)
-	f.bounds("MemoryGiB", s.MemoryGiB, s.MaxMemoryGiB)
-	f.bounds("DiskGiB", s.DiskGiB, s.MaxDiskGiB)
-	f.amount("MaxHourlyUSD", s.MaxHourlyUSD)
-	f.amount("MinHourlyUSD", s.MinHourlyUSD)
+	f.Text("Arch", s.Arch)
+	f.Names("Regions", s.Regions)
+	f.Names("InstanceTypes", s.InstanceTypes)
+	f.Bounds("VCPUs", s.VCPUs, s.MaxVCPUs)
+	f.Bounds("MemoryGiB", s.MemoryGiB, s.MaxMemoryGiB)
+	f.Bounds("DiskGiB", s.DiskGiB, s.MaxDiskGiB)
+	f.Amount("MaxHourlyUSD", s.MaxHourlyUSD)
+	f.Amount("MinHourlyUSD", s.MinHourlyUSD)
 	if s.MaxHourlyUSD > 0 && s.MinHourlyUSD > s.MaxHourlyUSD {
-		f.add("MinHourlyUSD is %v, more than the %v of MaxHourlyUSD", s.MinHourlyUSD, s.MaxHourlyUSD)
+		f.Add("MinHourlyUSD is %v, more than the %v of MaxHourlyUSD", s.MinHourlyUSD, s.MaxHourlyUSD)
 	}
-	f.amount("BudgetUSD", s.BudgetUSD)
-	f.amount("IngressGiB", s.IngressGiB)
-	f.amount("EgressGiB", s.EgressGiB)
+	f.Amount("BudgetUSD", s.BudgetUSD)
+	f.Amount("IngressGiB", s.IngressGiB)
+	f.Amount("EgressGiB", s.EgressGiB)
 	if err := s.Accelerator.Validate(); err != nil {
-		f.add("Accelerator: %v", err)
+		f.Add("Accelerator: %v", err)
 	}
 	s.validateChoice(&f)
-	f.duration("WaitForCapacity", s.WaitForCapacity)
-	f.duration("ProvisionTimeout", s.ProvisionTimeout)
+	f.Duration("WaitForCapacity", s.WaitForCapacity)
+	f.Duration("ProvisionTimeout", s.ProvisionTimeout)
 	if s.Allocation < OnDemand || s.Allocation > CheapestAllocation {
-		f.add("Allocation is %v; use OnDemand, SpotIfAvailable, Spot or CheapestAllocation", s.Allocation)
+		f.Add("Allocation is %v; use OnDemand, SpotIfAvailable, Spot or CheapestAllocation", s.Allocation)
 	}
 	if s.Network < NetworkAny || s.Network > NetworkPrivate {
-		f.add("Network is %v; use NetworkAny or NetworkPrivate", s.Network)
+		f.Add("Network is %v; use NetworkAny or NetworkPrivate", s.Network)
 	}
-	f.duration("Lease", s.Lease)
-	f.duration("TTL", s.TTL)
+	f.Duration("Lease", s.Lease)
+	f.Duration("TTL", s.TTL)
 	if s.Lease > 0 && s.Lease < minLease {
-		f.add("Lease is %v; the least that can be kept is %v", s.Lease, minLease)
+		f.Add("Lease is %v; the least that can be kept is %v", s.Lease, minLease)
 	}
 	if s.TTL > 0 && s.TTL < minLease {
-		f.add("TTL is %v; the least is %v", s.TTL, minLease)
+		f.Add("TTL is %v; the least is %v", s.TTL, minLease)
 	}
 	for i, m := range s.Mounts {
 		validateMount(m, &f, fmt.Sprintf("Mounts[%d]", i))
 	}
 	for i, key := range s.AuthorizedKeys {
 		if _, err := ssh.AuthorizedKey(key); err != nil {
-			f.add("AuthorizedKeys[%d]: %v", i, err)
+			f.Add("AuthorizedKeys[%d]: %v", i, err)
 		}
 	}
 	s.Image.validate(&f)
 	s.validateSecrets(&f)
-	return f.err("spec")
+	return f.Err("spec")
 }
 
 // validateSecrets checks the pool's secrets.
-func (s Spec) validateSecrets(f *faults) {
+func (s Spec) validateSecrets(f *invalid.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-		f.envName("Secrets", name)
-		if isEnvName(name) && !supervisor.Exportable(name) {
-			f.add("Secrets has the name %q, which shells use themselves", name)
+		f.EnvName("Secrets", name)
+		if invalid.IsEnvName(name) && !supervisor.Exportable(name) {
+			f.Add("Secrets has the name %q, which shells use themselves", name)
 		}
-		f.secret(fmt.Sprintf("Secrets[%q]", name), s.Secrets[name])
+		f.Secret(fmt.Sprintf("Secrets[%q]", name), s.Secrets[name])
 		if _, twice := s.Image.Env[name]; twice {
-			f.add("%s is in both Image.Env and Secrets", name)
+			f.Add("%s is in both Image.Env and Secrets", name)
 		}
 	}
 }
 
 // validateSharing checks GPUSharing.
-func (s Spec) validateSharing(f *faults) {
-	f.count("GPUSharing", s.GPUSharing)
+func (s Spec) validateSharing(f *invalid.Faults) {
+	f.Count("GPUSharing", s.GPUSharing)
 	switch {
 	case s.GPUSharing > mostSharing:
-		f.add("GPUSharing is %d; MPS serves %d tasks of a device at most", s.GPUSharing, mostSharing)
+		f.Add("GPUSharing is %d; MPS serves %d tasks of a device at most", s.GPUSharing, mostSharing)
 	case s.GPUSharing > 1 && !s.asksForAccelerators():
-		f.add("GPUSharing is %d, and there is no accelerator to share; set Accelerator", s.GPUSharing)
+		f.Add("GPUSharing is %d, and there is no accelerator to share; set Accelerator", s.GPUSharing)
 	case s.GPUSharing > 1:
 		for _, a := range s.choices() {
 			if model, known := accelerators.Lookup(a.Name); known && model.Vendor != "NVIDIA" || a.Vendor != "" && !strings.EqualFold(a.Vendor, "NVIDIA") {
-				f.add("GPUSharing is %d, and %v is not NVIDIA's, whose MPS shares devices", s.GPUSharing, a)
+				f.Add("GPUSharing is %d, and %v is not NVIDIA's, whose MPS shares devices", s.GPUSharing, a)
 			}
 		}
 	}
@@ -380,15 +381,15 @@ func (s Spec) units(adopts bool) fleet.Units {
 }
 
 // validateChoice checks what chooses between accelerators and places, and the tags.
-func (s Spec) validateChoice(f *faults) {
+func (s Spec) validateChoice(f *invalid.Faults) {
 	if len(s.AnyOf) > 0 && !s.Accelerator.IsZero() {
-		f.add("Accelerator and AnyOf are set; make Accelerator one of AnyOf")
+		f.Add("Accelerator and AnyOf are set; make Accelerator one of AnyOf")
 	}
 	for i, a := range s.AnyOf {
 		if err := a.Validate(); err != nil {
-			f.add("AnyOf[%d]: %v", i, err)
+			f.Add("AnyOf[%d]: %v", i, err)
 		} else if a.IsZero() {
-			f.add("AnyOf[%d] asks for no accelerator", i)
+			f.Add("AnyOf[%d] asks for no accelerator", i)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Speed)) {
@@ -397,41 +398,41 @@ func (s Spec) validateChoice(f *faults) {
 			err = errors.New("it names no accelerator")
 		}
 		if err != nil {
-			f.add("Speed[%q]: %v", name, err)
+			f.Add("Speed[%q]: %v", name, err)
 		}
 		if v := s.Speed[name]; !(v > 0) || math.IsInf(v, 0) {
-			f.add("Speed[%q] is %v; it must be a number above 0", name, v)
+			f.Add("Speed[%q] is %v; it must be a number above 0", name, v)
 		}
 	}
 	for i, c := range s.Countries {
 		if !countryForm.MatchString(c) {
-			f.add("Countries[%d] is %q; use the two letters of ISO 3166-1, as in US", i, c)
+			f.Add("Countries[%d] is %q; use the two letters of ISO 3166-1, as in US", i, c)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tags)) {
 		if name == "" || strings.HasPrefix(strings.ToLower(name), "gputrain") {
-			f.add("Tags has the name %q; it may not be empty or begin with gputrain", name)
+			f.Add("Tags has the name %q; it may not be empty or begin with gputrain", name)
 		}
-		f.text("Tags", name+s.Tags[name])
+		f.Text("Tags", name+s.Tags[name])
 	}
 }
 
 var countryForm = regexp.MustCompile(`^[A-Za-z]{2}$`)
 
-func validateMount(m Mount, f *faults, where string) {
+func validateMount(m Mount, f *invalid.Faults, where string) {
 	switch {
 	case !path.IsAbs(m.Target):
-		f.add("%s.Target %q is not an absolute path", where, m.Target)
+		f.Add("%s.Target %q is not an absolute path", where, m.Target)
 	case path.Clean(m.Target) == "/":
-		f.add("%s.Target is the node's root", where)
+		f.Add("%s.Target is the node's root", where)
 	}
 	if m.Source == "" {
-		f.add("%s.Source is empty", where)
+		f.Add("%s.Source is empty", where)
 	}
-	f.text(where+".Source", m.Source)
-	f.text(where+".Target", m.Target)
+	f.Text(where+".Source", m.Source)
+	f.Text(where+".Target", m.Target)
 	if strings.ContainsAny(m.Source+m.Target, ",\n") {
-		f.add("%s has a comma or a newline, which no engine takes", where)
+		f.Add("%s has a comma or a newline, which no engine takes", where)
 	}
 }
 

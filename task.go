@@ -10,6 +10,7 @@ import (
 	"github.com/gputrain/gputrain/internal/attempt"
 	"github.com/gputrain/gputrain/internal/codec"
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/internal/worker"
 )
@@ -170,75 +171,75 @@ func (t Task) label(index int) string {
 // Validate reports everything that is wrong with the task, in one error that
 // is [ErrInvalid]. It is called before a task is queued.
 func (t Task) Validate() error {
-	var f faults
+	var f invalid.Faults
 	if t.call != nil {
 		t.validateCall(&f)
 	} else {
 		t.validateCommand(&f)
 	}
-	f.count("Retries", t.Retries)
-	f.count("Accelerators", t.Accelerators)
-	f.duration("Timeout", t.Timeout)
+	f.Count("Retries", t.Retries)
+	f.Count("Accelerators", t.Accelerators)
+	f.Duration("Timeout", t.Timeout)
 	t.Target.validate(&f)
 	for i, pattern := range t.Outputs {
 		if err := attempt.CheckPattern(pattern); err != nil {
-			f.add("Outputs[%d]: %v", i, err)
+			f.Add("Outputs[%d]: %v", i, err)
 		}
 	}
-	f.duration("StallTimeout", t.StallTimeout)
+	f.Duration("StallTimeout", t.StallTimeout)
 	if 0 < t.StallTimeout && t.StallTimeout < leastStall {
-		f.add("StallTimeout is %v, and the least is %v", t.StallTimeout, leastStall)
+		f.Add("StallTimeout is %v, and the least is %v", t.StallTimeout, leastStall)
 	}
-	f.duration("SyncEvery", t.SyncEvery)
+	f.Duration("SyncEvery", t.SyncEvery)
 	switch {
 	case t.SyncEvery > 0 && len(t.Outputs) == 0:
-		f.add("SyncEvery is set, and there are no Outputs that it could bring")
+		f.Add("SyncEvery is set, and there are no Outputs that it could bring")
 	case 0 < t.SyncEvery && t.SyncEvery < leastSync:
-		f.add("SyncEvery is %v, and the least is %v", t.SyncEvery, leastSync)
+		f.Add("SyncEvery is %v, and the least is %v", t.SyncEvery, leastSync)
 	}
 	t.Checkpoints.validate(&f, t.Name)
 	if strings.ContainsAny(t.Name, "\x00\n\r") {
-		f.add("Name %q has a newline or NUL", t.Name)
+		f.Add("Name %q has a newline or NUL", t.Name)
 	}
-	return f.err("task")
+	return f.Err("task")
 }
 
-func (t Task) validateCommand(f *faults) {
+func (t Task) validateCommand(f *invalid.Faults) {
 	switch {
 	case len(t.Args) > 0 && t.Script != "":
-		f.add("both Args and Script are set")
+		f.Add("both Args and Script are set")
 	case len(t.Args) == 0 && strings.TrimSpace(t.Script) == "":
-		f.add("the command is empty; make tasks with Cmd, Script or Function.Call")
+		f.Add("the command is empty; make tasks with Cmd, Script or Function.Call")
 	case len(t.Args) > 0 && t.Args[0] == "":
-		f.add("the command's name is empty")
+		f.Add("the command's name is empty")
 	}
 	for i, a := range t.Args {
-		f.text(fmt.Sprintf("Args[%d]", i), a)
+		f.Text(fmt.Sprintf("Args[%d]", i), a)
 	}
-	f.text("Script", t.Script)
-	f.text("Dir", t.Dir)
-	f.env("Env", "Task.Secrets or Spec.Secrets", t.Env)
+	f.Text("Script", t.Script)
+	f.Text("Dir", t.Dir)
+	f.Env("Env", "Task.Secrets or Spec.Secrets", t.Env)
 	for name, value := range t.Secrets {
-		f.envName("Secrets", name)
-		f.secret(fmt.Sprintf("Secrets[%q]", name), value)
+		f.EnvName("Secrets", name)
+		f.Secret(fmt.Sprintf("Secrets[%q]", name), value)
 		if _, twice := t.Env[name]; twice {
-			f.add("%s is in both Env and Secrets", name)
+			f.Add("%s is in both Env and Secrets", name)
 		}
 	}
 }
 
-func (t Task) validateCall(f *faults) {
+func (t Task) validateCall(f *invalid.Faults) {
 	if len(t.Args) > 0 || t.Script != "" {
-		f.add("a call of a function has no Args or Script")
+		f.Add("a call of a function has no Args or Script")
 	}
 	if t.HoldsLease {
-		f.add("a call of a function cannot hold the lease: run a command for that")
+		f.Add("a call of a function cannot hold the lease: run a command for that")
 	}
 	if t.TTY {
-		f.add("a call of a function has no terminal: run a command for that")
+		f.Add("a call of a function has no terminal: run a command for that")
 	}
 	if len(t.Env) > 0 || len(t.Secrets) > 0 || len(t.Stdin) > 0 || t.Dir != "" {
-		f.add("a call of a function takes no Env, Secrets, Stdin or Dir: calls share one process; pass what it needs in its argument")
+		f.Add("a call of a function takes no Env, Secrets, Stdin or Dir: calls share one process; pass what it needs in its argument")
 	}
 }
 
@@ -267,13 +268,13 @@ func OnLabels(labels map[string]string) Target { return Target{scheduler.OnLabel
 // String returns "rank 3" or "zone=a, arch=arm64", or "any node".
 func (t Target) String() string { return t.allows.String() }
 
-func (t Target) validate(f *faults) {
+func (t Target) validate(f *invalid.Faults) {
 	if rank, by := t.allows.Rank(); by && rank < 0 {
-		f.add("Target is a negative rank")
+		f.Add("Target is a negative rank")
 	}
 	for _, l := range t.allows.Labels() {
 		if l.Key == "" {
-			f.add("Target has a label without a name")
+			f.Add("Target has a label without a name")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/launcher"
 	"github.com/gputrain/gputrain/internal/letgo"
 	"github.com/gputrain/gputrain/internal/training"
@@ -212,64 +213,64 @@ func (c *Compute) Train(t Training) (TrainResult, error) {
 
 // validate returns an error that is [ErrInvalid] if anything is wrong with the training.
 func (t Training) validate(p *pool) error {
-	var f faults
+	var f invalid.Faults
 	check := func(what string, task Task) {
 		err := task.Validate()
 		if err == nil {
 			err = p.given.check(task)
 		}
 		if err != nil {
-			f.add("%s: %v", what, err)
+			f.Add("%s: %v", what, err)
 		}
 		for _, field := range []struct {
 			name string
 			set  bool
 		}{{"Retries", task.Retries != 0}, {"Critical", task.Critical}, {"Accelerators", task.Accelerators != 0}, {"TTY", task.TTY}} {
 			if field.set {
-				f.add("%s.%s is set: a gang has the whole of its nodes, and starts again by Restarts", what, field.name)
+				f.Add("%s.%s is set: a gang has the whole of its nodes, and starts again by Restarts", what, field.name)
 			}
 		}
 		if err := launcher.Fits(launcher.Launcher(t.Launcher), task.Args, task.Script, t.nodes(p), t.ProcessesPerNode); err != nil {
-			f.add("%s: %v", what, err)
+			f.Add("%s: %v", what, err)
 		}
 		if task.StallTimeout != 0 {
-			f.add("%s.StallTimeout is set: use Training.StallTimeout", what)
+			f.Add("%s.StallTimeout is set: use Training.StallTimeout", what)
 		}
 	}
 	check("Task", t.Task)
 	if t.Check.call != nil {
-		f.add("Check is a call of a function; it is a command or a script")
+		f.Add("Check is a call of a function; it is a command or a script")
 	} else if !reflect.ValueOf(t.Check).IsZero() {
 		check("Check", t.Check)
 		if len(t.Check.Outputs) > 0 || !t.Check.Checkpoints.IsZero() || t.Check.HoldsLease {
-			f.add("Check has Outputs, Checkpoints or HoldsLease: nothing is kept of it")
+			f.Add("Check has Outputs, Checkpoints or HoldsLease: nothing is kept of it")
 		}
 	}
 	if t.Launcher < Processes || t.Launcher > MPI {
-		f.add("Launcher is %v; use Processes, Torchrun or MPI", t.Launcher)
+		f.Add("Launcher is %v; use Processes, Torchrun or MPI", t.Launcher)
 	}
-	f.count("Nodes", t.Nodes)
-	f.count("ProcessesPerNode", t.ProcessesPerNode)
-	f.count("Restarts", t.Restarts)
+	f.Count("Nodes", t.Nodes)
+	f.Count("ProcessesPerNode", t.ProcessesPerNode)
+	f.Count("Restarts", t.Restarts)
 	for _, timeout := range []struct {
 		name string
 		d    time.Duration
 	}{{"StartTimeout", t.StartTimeout}, {"StallTimeout", t.StallTimeout}, {"IdleTimeout", t.IdleTimeout}} {
 		if timeout.d >= 0 {
-			f.duration(timeout.name, timeout.d)
+			f.Duration(timeout.name, timeout.d)
 		} else if timeout.d != -1 {
-			f.add("%s is %v; -1 turns it off", timeout.name, timeout.d)
+			f.Add("%s is %v; -1 turns it off", timeout.name, timeout.d)
 		}
 	}
 	p.mu.Lock()
 	most := p.fleet.Tasks.Most()
 	p.mu.Unlock()
 	if t.nodes(p) > most {
-		f.add("Nodes is %d, and the pool has %d at most", t.nodes(p), most)
+		f.Add("Nodes is %d, and the pool has %d at most", t.nodes(p), most)
 	}
 	if t.Task.call != nil {
 		if t.Launcher != Processes || t.ProcessesPerNode > 1 {
-			f.add("a function runs once per node, without a Launcher")
+			f.Add("a function runs once per node, without a Launcher")
 		}
 		for _, ready := range []func() error{
 			func() error { return t.Task.call.refused },
@@ -281,7 +282,7 @@ func (t Training) validate(p *pool) error {
 			}
 		}
 	}
-	return cmp.Or(f.err("training"), p.impossible(t.Task))
+	return cmp.Or(f.Err("training"), p.impossible(t.Task))
 }
 
 // nodes returns how many nodes the training has.
