@@ -9,24 +9,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A member of several has offersTimeout for all of its offers. The others do not wait for it any longer.
-const offersTimeout = 30 * time.Second
+const (
+	// A member of several has offersTimeout for all of its offers, once another one has answered.
+	offersTimeout = 30 * time.Second
+	// A group in a group has groupTimeout more, since it has to tell what its own members have answered.
+	groupTimeout = 5 * time.Second
+)
 
-// patience returns the context of a question to a member. One that is a group itself bounds its own members.
-func (m *member) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, group := m.driver.(*Group); group {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, offersTimeout, fmt.Errorf("it has not answered within %v, and the others are not to wait for it", offersTimeout))
-}
+var errSlow = fmt.Errorf("it has not answered within %v, and the others are not to wait for it", offersTimeout)
 
-// askOffers returns the offers of a member, as the group's.
-func (m *member) askOffers(caller context.Context, query driver.Query) (found []driver.Offer, err error) {
-	ctx, stop := m.patience(caller)
-	defer stop()
+// askOffers returns the offers of a member, as the group's. ctx may end before the caller's.
+func (m *member) askOffers(ctx, caller context.Context, query driver.Query) (found []driver.Offer, err error) {
 	for o, err := range m.driver.Offers(ctx, query) {
 		switch {
 		case err != nil && ctx.Err() != nil && caller.Err() == nil:
@@ -47,16 +44,25 @@ func (g *Group) Offers(ctx context.Context, query driver.Query) iter.Seq2[driver
 		found := make([][]driver.Offer, len(g.members))
 		failed := make([]error, len(g.members))
 		done := make([]chan struct{}, len(g.members))
+		slow := make([]context.CancelCauseFunc, len(g.members))
+		answered := make(chan struct{}, len(g.members))
 		var asking sync.WaitGroup
 		defer asking.Wait()
 		defer stop()
 		for i, m := range g.members {
 			done[i] = make(chan struct{})
+			var mine context.Context
+			mine, slow[i] = context.WithCancelCause(ctx)
 			asking.Go(func() {
 				defer close(done[i])
-				found[i], failed[i] = m.askOffers(ctx, query)
+				defer slow[i](nil)
+				found[i], failed[i] = m.askOffers(mine, ctx, query)
+				if _, partly := errors.AsType[*driver.PartialError](failed[i]); partly || failed[i] == nil {
+					answered <- struct{}{}
+				}
 			})
 		}
+		asking.Go(func() { g.hurry(ctx, answered, slow) })
 		for i := range g.members {
 			<-done[i]
 			for _, o := range found[i] {
@@ -67,6 +73,28 @@ func (g *Group) Offers(ctx context.Context, query driver.Query) iter.Seq2[driver
 		}
 		if err := g.leftOut(failed); err != nil {
 			yield(driver.Offer{}, err)
+		}
+	}
+}
+
+// hurry ends the questions that are open after their time, once a member has answered. As long as none has, nobody waits in vain.
+func (g *Group) hurry(ctx context.Context, answered <-chan struct{}, slow []context.CancelCauseFunc) {
+	if !retry.Sleep(ctx, offersTimeout) {
+		return
+	}
+	select {
+	case <-answered:
+	case <-ctx.Done():
+		return
+	}
+	for _, groups := range []bool{false, true} {
+		for i, m := range g.members {
+			if _, group := m.driver.(*Group); group == groups {
+				slow[i](errSlow)
+			}
+		}
+		if !groups && !retry.Sleep(ctx, groupTimeout) {
+			return
 		}
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A lister has one offer, after a time.
+// A lister has one offer, or an error, after a time.
 type lister struct {
 	driver.Driver
 	region string
 	takes  time.Duration
+	err    error
 }
 
 func (l lister) Capabilities() driver.Capabilities { return driver.Capabilities{Account: l.region} }
@@ -26,6 +27,10 @@ func (l lister) Offers(ctx context.Context, _ driver.Query) iter.Seq2[driver.Off
 	return func(yield func(driver.Offer, error) bool) {
 		select {
 		case <-time.After(l.takes):
+			if l.err != nil {
+				yield(driver.Offer{}, l.err)
+				return
+			}
 			yield(at(l.region, 1), nil)
 		case <-ctx.Done():
 			yield(driver.Offer{}, ctx.Err())
@@ -50,6 +55,24 @@ func TestGroupDoesNotWaitForItsSlowestMember(t *testing.T) {
 		}
 		if s := partly.Sources[0]; s.Provider != "slow" || !errors.Is(s.Err, driver.ErrUnavailable) || !strings.Contains(s.Err.Error(), "has not answered within 30s") {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// As long as no member has answered, nobody waits in vain for the slow ones: the only one that can be asked has its time.
+func TestGroupWaitsForTheOnlyMemberThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := market.NewGroup("cheapest", []string{"refused", "slow"}, []driver.Driver{lister{region: "a", err: driver.ErrAuth}, lister{region: "b", takes: 3 * time.Minute}})
+		found := 0
+		for _, err := range g.Offers(t.Context(), driver.Query{}) {
+			if err == nil {
+				found++
+			} else if partly, ok := errors.AsType[*driver.PartialError](err); !ok || len(partly.Sources) != 1 || partly.Sources[0].Provider != "refused" {
+				t.Errorf("%v", err)
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d offers", found)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ func (c Cloud[F, C]) OddRows(t *testing.T) {
 				ids = append(ids, o.ID)
 			}
 		}
+		slices.Sort(ids)
 		return ids, told
 	}
 	all, told := offers(http.DefaultTransport)
