@@ -155,6 +155,7 @@ func ExampleWithLogger() {
 	// level=INFO msg=cost
 	// level=INFO msg=offer state=taken provider=local instanceType=local price=$0.00
 	// level=INFO msg=node rank=0 state=connecting
+	// level=INFO msg=cost
 	// level=INFO msg=node rank=0 state=bootstrapping hostKeySource=injected
 	// level=INFO msg=node rank=0 state=ready hostKeySource=injected
 	// level=INFO msg=pool state=ready

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -88,13 +89,39 @@ func reserved(a netip.Addr) string {
 	return ""
 }
 
+// elsewhere is an address of this computer at which tests have the machines of a cloud: it counts as another computer's. The
+// linker sets it for programs that a test builds, and CountElsewhere for tests themselves. It is empty for all others.
+var elsewhere string
+
+var elsewhereLock sync.Mutex
+
+// CountElsewhere has an address of this computer count as one of another, for tests.
+func CountElsewhere(address string) {
+	elsewhereLock.Lock()
+	defer elsewhereLock.Unlock()
+	elsewhere = address
+}
+
+// Linked returns the linker's flags for a program in which the same address counts as one of another computer, or "".
+func Linked() string {
+	elsewhereLock.Lock()
+	defer elsewhereLock.Unlock()
+	if elsewhere == "" {
+		return ""
+	}
+	return "-X=github.com/gputrain/gputrain/internal/localnet.elsewhere=" + elsewhere
+}
+
 // own returns the addresses of this computer's interfaces, which change as it moves. If the system does not tell them,
 // there are none.
 func own() (all []netip.Addr) {
+	elsewhereLock.Lock()
+	not := elsewhere
+	elsewhereLock.Unlock()
 	found, _ := net.InterfaceAddrs()
 	for _, f := range found {
 		if n, ok := f.(*net.IPNet); ok {
-			if a, ok := netip.AddrFromSlice(n.IP); ok {
+			if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap().String() != not {
 				all = append(all, a.Unmap())
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gputrain/gputrain/internal/localnet"
 )
 
 // A Program is a program that was built.
@@ -50,7 +52,7 @@ func Build(t testing.TB, name string, own ...string) Program {
 		}
 		write("main.go", strings.Replace(source, pair[0], pair[1], 1))
 	}
-	build := exec.Command("go", "build", "-mod=mod", "-o", "program", ".")
+	build := exec.Command("go", "build", "-mod=mod", "-ldflags", localnet.Linked(), "-o", "program", ".")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("usage/%s does not build: %v\n%s", name, err, out)
