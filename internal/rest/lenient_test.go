@@ -52,7 +52,7 @@ func TestWholeNumbers(t *testing.T) {
 		`{"id":"g","num_gpus":1.0,"regions":[{"free":1.0}]}`: "g 1 0",
 	} {
 		var out oddRow
-		c, _ := scripted(t, Config{}, replies(200, in))
+		c, _ := scripted(t, Config{Attempts: 1}, replies(200, in))
 		err := c.Do(t.Context(), "GET", "/rows", nil, &out)
 		got := ""
 		if err == nil {
