@@ -83,6 +83,10 @@ func (c Cloud[F, C]) UnseenPool(t *testing.T, reads ...string) {
 		for ctx.Err() == nil && c.kinds(f)["machine"] == others["machine"] {
 			time.Sleep(time.Millisecond)
 		}
+		// A read after the create shows that the driver has the create's answer.
+		for had, until := len(f.Records(reads...)), time.Now().Add(time.Minute); ctx.Err() == nil && len(f.Records(reads...)) == had && time.Now().Before(until); {
+			time.Sleep(time.Millisecond)
+		}
 		time.Sleep(d.Capabilities().ListLag * 3 / 2)
 		cancel()
 	}()

@@ -75,7 +75,8 @@ func TestPricesAfterAttach(t *testing.T) {
 		leave(t, p)
 		p = reattach(t, c, p.ID())
 		after := p.Cost()
-		if before.USD < 19 || len(before.Nodes) != 3 || math.Abs(after.USD-before.USD) > 0.01 || after.HourlyUSD != before.HourlyUSD || len(after.Nodes) != len(before.Nodes) || len(after.Parts) < 2 {
+		if before.USD < 18 || // 4 for two hours at the first price, and most of an hour or two more of two machines at the second
+			len(before.Nodes) != 3 || math.Abs(after.USD-before.USD) > 0.01 || after.HourlyUSD != before.HourlyUSD || len(after.Nodes) != len(before.Nodes) || len(after.Parts) < 2 {
 			t.Errorf("it cost %+v, and after Attach %+v", before, after)
 		}
 		for part, usd := range before.Parts {
