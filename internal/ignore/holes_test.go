@@ -18,7 +18,7 @@ func TestRulesOfHoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(file, 64<<20); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	err := Walk(dir, nil, func(string, fs.DirEntry) error { return nil })
 	if !errors.Is(err, bounded.ErrTooLong) {

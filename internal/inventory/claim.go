@@ -42,8 +42,8 @@ func claimOf(pool string, l *ledger.Ledger, asked map[string]time.Time) claim {
 var nodeName = regexp.MustCompile(`^-[0-9]{1,6}(-r[0-9]{1,6})?$`)
 
 // objection returns why a listed machine is not the pool's though it has its tag, or "": tag, name, token and age must agree. The
-// token is what a stranger does not hit on: the random part of the pool's ID, in tag and name, and the program that the machine
-// names, which the pool's ledger must know.
+// token is what a stranger cannot guess: the random part of the pool's ID, which tag and name have, and the program in the tag. The
+// pool's ledger must know that program.
 func (c claim) objection(r driver.Resource, at time.Time) string {
 	rest, named := strings.CutPrefix(r.Name, c.pool)
 	made := func() string { return "it was made at " + r.Created.UTC().Format(time.RFC3339) }

@@ -31,7 +31,7 @@ func TestAuthorizedKeysOfHoles(t *testing.T) {
 		t.Fatalf("%d keys", len(keys))
 	}
 	if err := os.Truncate(file, 256<<20); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if keys := installed(home); len(keys) != 0 {
 		t.Error("256 MiB were read")

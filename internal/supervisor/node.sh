@@ -162,6 +162,19 @@ gt_fence() {
 	[ "$gt_o" = "$1" ] || printf '%-19s;\n' "$1" 1<>owner || return 2
 } 2>/dev/null
 
+# gt_stop WHY ends the commands that run and that no runner follows, and leaves a file of each that says why.
+gt_stop() {
+	for gt_f in *.start; do
+		[ ! -e "${gt_f%.start}.status" ] || continue
+		gt_p= gt_w=
+		{ read -r gt_w gt_l && read -r gt_p; } <"$gt_f"
+		gt_waits "$gt_w" "${gt_f%.start}" || continue
+		: >"${gt_f%.start}.$1"
+		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
+	done
+	wait
+}
+
 # gt_endall NODE ends all tasks of the node whose t/ is the current directory.
 gt_endall() {
 	if [ -e runner ]; then
@@ -175,15 +188,7 @@ gt_endall() {
 		done
 		! gt_alive "$gt_p" "$gt_q" || kill -s KILL "$gt_p"
 	fi
-	for gt_f in *.start; do
-		[ ! -e "${gt_f%.start}.status" ] || continue
-		gt_p= gt_w=
-		{ read -r gt_w gt_l && read -r gt_p; } <"$gt_f"
-		gt_waits "$gt_w" "${gt_f%.start}" || continue
-		: >"${gt_f%.start}.cancel"
-		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
-	done
-	wait
+	gt_stop cancel
 	gt_last "$1"
 	gt_strays "$1"
 } 2>/dev/null </dev/null
@@ -197,15 +202,7 @@ gt_cut() {
 		read -r gt_p gt_q gt_l <runner
 		! gt_alive "$gt_p" "$gt_q" || kill -s USR1 "$gt_p"
 	fi
-	for gt_f in *.start; do
-		[ ! -e "${gt_f%.start}.status" ] || continue
-		gt_p= gt_w=
-		{ read -r gt_w gt_l && read -r gt_p; } <"$gt_f"
-		gt_waits "$gt_w" "${gt_f%.start}" || continue
-		: >"${gt_f%.start}.lapsed"
-		[ -z "$gt_p" ] || gt_end "$gt_p" 20 &
-	done
-	wait
+	gt_stop lapsed
 } 2>/dev/null </dev/null
 
 # gt_last NODE runs the text that the client has left for the end, end.sh, and kills it after a minute, with what it has

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// What lists.txt names exists: folders, tests, parts, and words that begin with @.
-func TestLists(t *testing.T) {
+// here returns lists.txt, and the module, in whose folder the test goes on.
+func here(t *testing.T) (lists, *module) {
+	t.Helper()
 	l, err := readLists(table)
 	if err != nil {
 		t.Fatal(err)
@@ -20,6 +21,12 @@ func TestLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l, m
+}
+
+// What lists.txt names exists: folders, tests, parts, and words that begin with @.
+func TestLists(t *testing.T) {
+	l, m := here(t)
 	folders := map[string]bool{}
 	for _, p := range m.pkgs {
 		folders[p.folder] = true
@@ -92,15 +99,7 @@ func TestLists(t *testing.T) {
 
 // Every package with tests is in the list test, as one that tests in its own process or by its smoke test, and in full.
 func TestNoPackageIsLeftOut(t *testing.T) {
-	l, err := readLists(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir("../../..")
-	m, err := readModule(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, m := here(t)
 	all := map[string]int{}
 	for _, word := range []string{"@own", "@engine", "@changed", "@unchanged"} {
 		folders, err := m.expand(word)
@@ -120,15 +119,7 @@ func TestNoPackageIsLeftOut(t *testing.T) {
 
 // A package whose tests start containers does not run before the image is there.
 func TestContainersHaveTheirImage(t *testing.T) {
-	l, err := readLists(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir("../../..")
-	m, err := readModule(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, m := here(t)
 	own, err := m.expand("@own")
 	if err != nil {
 		t.Fatal(err)
