@@ -192,9 +192,6 @@ func TestStrangersGetOneAnswer(t *testing.T) {
 
 // A connection that never asks, or asks too slowly, ends; a stream with the token goes on for longer than that.
 func TestStrangersAreShort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("scripts/test -full runs it: it takes ten seconds")
-	}
 	s := served(t, newFake(aRun(1, 4, began)))
 	base, token := addressOf(t, s)
 	stream := ask(t, base+"/events", "", http.Header{"Authorization": {"Bearer " + token}})

@@ -45,6 +45,7 @@ type report struct {
 	skipped      map[string][]string // tests by reason
 	failures     []failure           // packages
 	flaky        []failure           // whose tests passed the second time
+	reasons      []string            // why the run as a whole has failed, a line each
 }
 
 // A failure is a package that failed, and its tests that failed, without subtests.
@@ -139,6 +140,7 @@ func (r *report) add(of run, e event) (ok bool) {
 		}
 		if r.strict && !isByDesign(why) {
 			r.lacking++
+			r.because("must not skip, as "+strictVariable+" is set", of.part, name, why)
 		}
 		r.skips++
 		r.skipped[why] = append(r.skipped[why], name)
@@ -171,14 +173,22 @@ func (r *report) packageEnds(of run, e event) {
 		fmt.Fprintf(r.out, "%6s %7s  %-9s %-6s %-40s %6.1fs\n", clock(r.elapsed()), fmt.Sprintf("%d/%d", r.done, r.total), of.part, word, short(e.Package), e.Elapsed)
 	}
 	if e.Action == "fail" {
+		text := r.failureText(pkg, own)
 		var tests []string
+		known := len(r.reasons)
 		for _, t := range r.failedTests[pkg] {
 			if !strings.Contains(t, "/") {
 				tests = append(tests, t)
 			}
+			if why := reason(r.text(pkg + " " + t)); why != noReason {
+				r.because("FAILED", of.part, short(e.Package)+" "+t, why)
+			}
+		}
+		if len(r.reasons) == known { // it panicked, or does not compile: the first words say so
+			r.because("FAILED", of.part, strings.Join(append([]string{short(e.Package)}, tests...), " "), strings.Join(strings.Fields(text), " "))
 		}
 		r.failures = append(r.failures, failure{of, e.Package, tests})
-		r.printFailure(pkg, own)
+		fmt.Fprint(r.out, text)
 	}
 	for key := range r.output {
 		if strings.HasPrefix(key, pkg+" ") {
@@ -195,6 +205,7 @@ func (r *report) command(p part, out []byte, err error) {
 	word, text := "ok", strings.TrimSpace(string(out))
 	if err != nil {
 		word = "FAIL"
+		r.because("FAILED", p.name, strings.Join(p.words, " "), text[strings.LastIndexByte(text, '\n')+1:]+": "+err.Error())
 		text = fmt.Sprintf("%s\n%v", text, err)
 	} else {
 		text = text[strings.LastIndexByte(text, '\n')+1:]
@@ -202,9 +213,24 @@ func (r *report) command(p part, out []byte, err error) {
 	fmt.Fprintf(r.out, "%6s %7s  %-9s %-6s %s\n%s", clock(r.elapsed()), "", p.name, word, strings.Join(p.words, " "), indented(text))
 }
 
-// printFailure prints the output of the failed tests, and then the package's output outside of tests. It also prints
-// the output of tests that had not ended, for example because the package panicked.
-func (r *report) printFailure(pkg, own string) {
+// because keeps a reason why the run has failed, for the report's last lines: CI shows those alone.
+func (r *report) because(what, part, who, why string) {
+	if len(why) > 300 {
+		why = strings.ToValidUTF8(why[:300], "") + " ..."
+	}
+	r.reasons = append(r.reasons, fmt.Sprintf("%s: %s: %s: %s", what, part, who, why))
+}
+
+// endReasons prints why the run has failed.
+func (r *report) endReasons() {
+	if len(r.reasons) > 0 {
+		fmt.Fprintf(r.out, "\n%s\n", strings.Join(r.reasons, "\n"))
+	}
+}
+
+// failureText returns the output of the failed tests, and then the package's output outside of tests. It also has the output of
+// tests that had not ended, for example because the package panicked.
+func (r *report) failureText(pkg, own string) string {
 	tests := slices.Clone(r.failedTests[pkg])
 	var open []string
 	for key := range r.output {
@@ -214,10 +240,12 @@ func (r *report) printFailure(pkg, own string) {
 		}
 	}
 	slices.Sort(open)
+	var text strings.Builder
 	for _, test := range append(tests, open...) {
-		fmt.Fprint(r.out, indented(r.text(pkg+" "+test)))
+		text.WriteString(indented(r.text(pkg + " " + test)))
 	}
-	fmt.Fprint(r.out, indented(own))
+	text.WriteString(indented(own))
+	return text.String()
 }
 
 // end prints what was counted, the flaky tests, and the skipped tests, the most frequent reasons first.
@@ -302,15 +330,17 @@ const waitsForDeep = "scripts/test -deep runs it: "
 
 var (
 	logged  = regexp.MustCompile(`(?m)^ +[A-Za-z0-9_.-]+\.go:\d+: `)
-	endings = regexp.MustCompile(`(?m)^ *(=== (RUN|PAUSE|CONT|NAME).*|--- SKIP: .*)\n?`)
+	endings = regexp.MustCompile(`(?m)^ *(=== (RUN|PAUSE|CONT|NAME).*|--- (SKIP|FAIL): .*)\n?`)
 )
 
-// reason returns the last log line of a skipped test.
+const noReason = "no reason given"
+
+// reason returns the last log line of a test.
 func reason(output string) string {
 	text := endings.ReplaceAllString(output, "")
 	at := logged.FindAllStringIndex(text, -1)
 	if len(at) == 0 {
-		return "no reason given"
+		return noReason
 	}
 	return strings.Join(strings.Fields(text[at[len(at)-1][1]:]), " ")
 }

@@ -46,6 +46,7 @@ func TestReport(t *testing.T) {
 	r.total = 4
 	read(strings.NewReader(events), r, run{part: "own"})
 	r.end()
+	r.endReasons()
 	const want = `  1:15     1/4  own       ok     a                                           1.2s
   1:15     2/4  own       FAIL   b                                           2.0s
             two_test.go:5: it broke
@@ -63,6 +64,10 @@ skipped:
       a TestLong (an hour), b TestLong (an hour)
   1 test: no sshd: install openssh-server
       a TestHost
+
+FAILED: own: b TestTwo: it broke
+FAILED: own: c: panic: the reactor
+FAILED: own: d: FAIL github.com/gputrain/gputrain/d [build failed]
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -80,6 +85,7 @@ func TestStrictReport(t *testing.T) {
 		r.strict = strict
 		read(strings.NewReader(events), r, run{part: "own"})
 		r.end()
+		r.endReasons()
 		if r.lacking != lacking || strings.Contains(out.String(), strictVariable) != strict {
 			t.Errorf("strict %v: %d tests are lacking, want %d:\n%s", strict, r.lacking, lacking, out.String())
 		}

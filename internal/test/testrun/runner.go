@@ -234,4 +234,5 @@ func (r *runner) end(list string) {
 	if len(r.times) > 1 {
 		r.report.say("\n%s", strings.Join(r.times, "\n"))
 	}
+	r.report.endReasons()
 }
