@@ -141,6 +141,31 @@ func TestContainersHaveTheirImage(t *testing.T) {
 	}
 }
 
+// A test that skips in a short run says that a list runs it. CI fails at any other reason.
+func TestShortSkipsNameTheirList(t *testing.T) {
+	_, m := here(t)
+	skips := regexp.MustCompile(`testing\.Short\(\)[^\n]*{\n\s*[\w.]*\.Skipf?\("?([^"\n]*)`)
+	found := 0
+	for _, p := range m.pkgs {
+		files, _ := filepath.Glob(filepath.Join(p.folder, "*_test.go"))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, skip := range skips.FindAllSubmatch(text, -1) {
+				found++
+				if why := string(skip[1]); !strings.HasPrefix(why, waitsForDeep) && !isByDesign(why) {
+					t.Errorf("%s skips with %s: begin the reason with %q", file, skip[1], waitsForDeep)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no test skips in a short run")
+	}
+}
+
 func TestListsRefuse(t *testing.T) {
 	for _, text := range []string{"[parts]\na test", "a test - go test", "[processes]\nfolder", "[parts]\na test - go test 'x"} {
 		if _, err := readLists(text); err == nil || !strings.HasPrefix(err.Error(), "lists.txt:") {
