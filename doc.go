@@ -77,7 +77,7 @@
 //
 // [Compute.Train] runs a program on several nodes at once, as a gang: all of it starts, or nothing does. If any part of it fails,
 // all of it ends and starts again from the newest checkpoint, as often as Training.Restarts says. Another node takes the place of
-// one that was lost. Each such start is an [Epoch]. A [Launcher] starts the processes: gputrain itself, torchrun or mpirun. The
+// one that was lost. Each such start is a [GangAttempt]. A [Launcher] starts the processes: gputrain itself, torchrun or mpirun. The
 // program can also be a function that each node calls once. It reports its progress by a line, "gputrain: step=120/1000
 // loss=2.31" (see [Step]), and renames each finished checkpoint to $GPUTRAIN_CHECKPOINTS/step-120 (see [Checkpoints]). Without
 // progress for Training.StallTimeout, or Task.StallTimeout, it ends with [ErrStalled] and the stacks of its processes. With

@@ -48,8 +48,8 @@ type Event struct {
 	Until time.Time
 
 	// For EventTask, EventRetry, EventStep, and EventTransfer of a task's Outputs and Checkpoints, Task is the task's ID,
-	// which is unique in the pool, Name its name, and Attempt the number of the attempt. For EventTraining Name is the
-	// training's.
+	// which is unique in the pool, Name its name, and Attempt the number of the attempt. For EventTraining, and
+	// for EventStep and "lagging" of a training, Name is the training's, and Attempt the gang's, from 1.
 	Task, Name string
 	Attempt    int
 	// Ended says how an attempt at a task has ended: for EventRetry, and the last EventTask of a task that has run.
@@ -85,8 +85,6 @@ type Event struct {
 	// Spec is the pool's spec, without the values of secrets: for "opening" and "attaching" of EventPool. It must not be changed.
 	Spec *Spec
 
-	// Epoch is the number of the epoch, for EventTraining, and for EventStep and "lagging" of a training.
-	Epoch int
 	// Step is what a task reported, for EventStep.
 	Step Step
 	// Usage describes what the node does, for EventUsage of state "sample".
@@ -403,7 +401,6 @@ func (ev Event) log(l *slog.Logger) {
 	add("total", ev.Progress.Total, ev.Progress.Total > 0)
 	add("unit", ev.Progress.Unit, ev.Progress.Unit != "")
 	add("omitted", ev.Omitted, ev.Omitted > 0)
-	add("epoch", ev.Epoch, ev.Epoch > 0)
 	add("step", ev.Step.N, ev.Kind == EventStep)
 	add("steps", ev.Step.Of, ev.Step.Of > 0)
 	add("values", ev.Step.Values, len(ev.Step.Values) > 0)

@@ -23,7 +23,7 @@ func ExampleCompute_Train() {
 
 	program := gputrain.Script(`
 		echo "process $RANK of $WORLD_SIZE goes on from ${GPUTRAIN_RESUME##*/}"
-		[ "$GPUTRAIN_EPOCH" = 2 ] && exit
+		[ "$GPUTRAIN_ATTEMPT" = 2 ] && exit
 		if [ "$RANK" = 0 ]; then
 			cd "$GPUTRAIN_CHECKPOINTS"
 			mkdir .saving && mv .saving step-120
@@ -39,14 +39,14 @@ func ExampleCompute_Train() {
 	result, err := pool.Train(gputrain.Training{Task: program, Restarts: 1})
 	fmt.Println(err)
 
-	for _, e := range result.Epochs {
+	for _, e := range result.Attempts {
 		var failed *gputrain.TrainError
 		if errors.As(e.Err, &failed) {
 			root := failed.Failures[0]
-			fmt.Printf("epoch %d: rank %d: %v %d, %s\n", e.Number, root.Rank, root.Cause, root.ExitCode, root.Tail)
+			fmt.Printf("attempt %d: rank %d: %v %d, %s\n", e.Number, root.Rank, root.Cause, root.ExitCode, root.Tail)
 			continue
 		}
-		fmt.Printf("epoch %d: from %s on %d nodes\n", e.Number, e.Resumed, len(e.Nodes))
+		fmt.Printf("attempt %d: from %s on %d nodes\n", e.Number, e.Resumed, len(e.Nodes))
 	}
 	for _, r := range result.Ranks {
 		fmt.Printf("%s", r.Stdout)
@@ -54,8 +54,8 @@ func ExampleCompute_Train() {
 	fmt.Println("step", result.Step, "and", filepath.Base(result.Checkpoint))
 	// Output:
 	// <nil>
-	// epoch 1: rank 1: exit 3, no such column
-	// epoch 2: from step-120 on 2 nodes
+	// attempt 1: rank 1: exit 3, no such column
+	// attempt 2: from step-120 on 2 nodes
 	// process 0 of 2 goes on from step-120
 	// process 1 of 2 goes on from step-120
 	// step 120 and step-120
@@ -136,13 +136,13 @@ func ExampleTrainError() {
 	shared, _ := os.MkdirTemp("", "")
 	defer os.RemoveAll(shared)
 
-	task := gputrain.Script(`gone=$SHARED/$GPUTRAIN_EPOCH
+	task := gputrain.Script(`gone=$SHARED/$GPUTRAIN_ATTEMPT
 		if [ "$RANK" = 1 ]; then : >"$gone"; exit 4; fi
 		until [ -e "$gone" ]; do sleep 0.1; done # a peer's connection breaks when it is gone
 		echo "Connection reset by peer" >&2; exit 1`)
 	task.Env = map[string]string{"SHARED": shared}
 	result, err := pool.Train(gputrain.Training{Task: task, Restarts: 100})
-	fmt.Println(len(result.Epochs), "epochs:", errors.Is(err, gputrain.ErrNoProgress))
+	fmt.Println(len(result.Attempts), "attempts:", errors.Is(err, gputrain.ErrNoProgress))
 	var failed *gputrain.TrainError
 	if errors.As(err, &failed) {
 		for _, f := range failed.Failures {
@@ -150,7 +150,7 @@ func ExampleTrainError() {
 		}
 	}
 	// Output:
-	// 3 epochs: true
+	// 3 attempts: true
 	// rank 1: exit
 	// rank 0: followed from another failure
 }
@@ -160,7 +160,7 @@ func ExampleEventKind_training() {
 	pool := start(2, gputrain.WithEvents(func(ev gputrain.Event) {
 		switch ev.Kind {
 		case gputrain.EventTraining:
-			fmt.Println("epoch", ev.Epoch, "is", ev.State)
+			fmt.Println("attempt", ev.Attempt, "is", ev.State)
 		case gputrain.EventStep:
 			fmt.Println("step", ev.Step.N, "of", ev.Step.Of)
 		}
@@ -169,10 +169,10 @@ func ExampleEventKind_training() {
 	pool.Close()
 	fmt.Println(err)
 	// Output:
-	// epoch 1 is waiting
-	// epoch 1 is starting
-	// epoch 1 is running
+	// attempt 1 is waiting
+	// attempt 1 is starting
+	// attempt 1 is running
 	// step 7 of 7
-	// epoch 1 is done
+	// attempt 1 is done
 	// <nil>
 }

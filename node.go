@@ -100,12 +100,11 @@ type NodeInfo struct {
 	// Scratch is a directory on the node for this attempt alone. ThisNode makes it. It is removed
 	// once the call is over, and the caller has its result and what [Task.Outputs] names in it.
 	Scratch string
-	// Task and Attempt are the task's id and which attempt at it this is, from 1.
+	// Task and Attempt are the task's id and which attempt at it this is, from 1. For a [Training] it is the gang's attempt.
 	Task    string
 	Attempt int
-	// Epoch is the number of the [Training]'s epoch, from 1, and MasterPort a port of MasterAddr that was free when the epoch
-	// began. Both are 0 for any other call.
-	Epoch, MasterPort int
+	// MasterPort is a port of MasterAddr that was free when a [Training]'s attempt began, and 0 for any other call.
+	MasterPort int
 	// Checkpoints is the folder of Task.Checkpoints, and Resume the checkpoint in it to go on from. They are empty without
 	// Task.Checkpoints, and Resume is if there is no checkpoint yet.
 	Checkpoints, Resume string
@@ -120,7 +119,7 @@ func ThisNode(ctx context.Context) NodeInfo {
 	}
 	info := NodeInfo{
 		Pool: m.Node.Pool, NodeRank: m.Node.Rank, PrivateAddr: m.Node.PrivateAddr, PublicAddr: m.Node.PublicAddr,
-		Rank: m.Place.Rank, Slot: m.Place.Slot, Accelerators: m.Place.Accelerators, Task: m.Place.TaskID, Attempt: m.Place.Attempt, Epoch: m.Place.Epoch, MasterPort: m.Place.MasterPort,
+		Rank: m.Place.Rank, Slot: m.Place.Slot, Accelerators: m.Place.Accelerators, Task: m.Place.TaskID, Attempt: m.Place.Attempt, MasterPort: m.Place.MasterPort,
 		Checkpoints: m.Place.Checkpoints, Resume: m.Place.Resume, Addrs: m.Addrs, Nodes: max(len(m.Addrs), 1),
 	}
 	if len(m.Addrs) > 0 {

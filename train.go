@@ -17,7 +17,7 @@ import (
 // node in place of one that was lost. Only Task must be set: the rest has zero values that train safely on every node.
 type Training struct {
 	// Task is the program: a command or a script that each process runs or, with [Torchrun] and [MPI], each node's
-	// launcher, or a call of a function, which each node makes once. Its Timeout bounds the time that one epoch runs. Its Name
+	// launcher, or a call of a function, which each node makes once. Its Timeout bounds the time that one attempt runs. Its Name
 	// names the training: [Attach], and then Train with the same name, goes on with it. Retries, Critical, Accelerators, TTY
 	// and StallTimeout are [ErrInvalid]: a gang has the whole of its nodes, Restarts, and a StallTimeout of its own.
 	Task Task
@@ -29,7 +29,7 @@ type Training struct {
 	// none. A function runs once per node.
 	ProcessesPerNode int
 	// Restarts is how often the gang starts again after a failure of its own: an exit code, a signal, a stall. The loss of a node
-	// or of an accelerator does not count. Three epochs in a row that get no further end the training, with [ErrNoProgress],
+	// or of an accelerator does not count. Three attempts in a row that get no further end the training, with [ErrNoProgress],
 	// whatever failed.
 	Restarts int
 	// AllowPublicNetwork allows a gang of several nodes to meet at public addresses. Its processes listen at ports that ask for no
@@ -38,11 +38,11 @@ type Training struct {
 	// of [NetworkPrivate], and hosts at addresses of a private network, need no permission.
 	AllowPublicNetwork bool
 
-	// StartTimeout bounds the time from the start of an epoch until it works. Once an epoch of the training has reported a step, a
+	// StartTimeout bounds the time from the start of an attempt until it works. Once an attempt of the training has reported a step, a
 	// later one works when it reports one too. Before that it works when any of its processes has printed something: in most
 	// programs only the first process prints. Zero means 15 minutes, and -1 no bound.
 	StartTimeout time.Duration
-	// StallTimeout bounds the time without a greater step, from an epoch's first step on. A checkpoint that grows counts too.
+	// StallTimeout bounds the time without a greater step, from an attempt's first step on. A checkpoint that grows counts too.
 	// Until the first step, and so for a program that reports none, it bounds the time without output, and StartTimeout takes its
 	// place if that is longer: imports and downloads take their time. It also bounds how long processes run on after another
 	// one has ended with success. Zero means 30 minutes or, with steps, ten times the slowest of the last 20, but at least ten
@@ -51,13 +51,13 @@ type Training struct {
 	// IdleTimeout bounds the time that an accelerator of the gang does nothing: it is used for less than 5 percent, and its
 	// memory does not change. Accelerators that cannot be sampled count as busy. Zero means 30 minutes, and -1 no bound.
 	IdleTimeout time.Duration
-	// Check is a command or a script that the gang must pass before its first epoch, and each later node before its own. It is
+	// Check is a command or a script that the gang must pass before its first attempt, and each later node before its own. It is
 	// started as Task is. The zero value checks nothing beyond what gputrain checks itself.
 	Check Task
 }
 
 // A Launcher says how the processes of a [Training] are started, and by which variables they find each other. Every
-// process also has GPUTRAIN_TRAINING, GPUTRAIN_EPOCH, GPUTRAIN_MASTER_PORT, GPUTRAIN_PROCESSES (on each node),
+// process also has GPUTRAIN_TRAINING, GPUTRAIN_ATTEMPT, GPUTRAIN_MASTER_PORT, GPUTRAIN_PROCESSES (on each node),
 // GPUTRAIN_WORLD_SIZE, GPUTRAIN_HOSTFILE and what other tasks have. Task.Env wins over all of it.
 type Launcher int
 
@@ -80,13 +80,13 @@ func (l Launcher) String() string { return nameOf(l, "processes", "torchrun", "m
 
 // A TrainResult describes a training that has ended.
 type TrainResult struct {
-	// Ranks are the results of the last epoch. Result.Index is the rank of a process or, with Torchrun and MPI, of the node
+	// Ranks are the results of the last attempt. Result.Index is the rank of a process or, with Torchrun and MPI, of the node
 	// in the gang.
 	Ranks []Result
-	// Epochs are the starts of the gang, in order.
-	Epochs []Epoch
+	// Attempts are the starts of the gang, in order.
+	Attempts []GangAttempt
 	// Step is the step of Checkpoint. Without one, or if its name has no step, it is the last step that was reported, which
-	// Epochs have of each start.
+	// Attempts have of each start.
 	Step int64
 	// Checkpoint is the newest checkpoint on this computer: a folder. Empty means that there is none.
 	Checkpoint string
@@ -96,8 +96,8 @@ type TrainResult struct {
 	CostUSD Price
 }
 
-// An Epoch is one start of a gang.
-type Epoch struct {
+// A GangAttempt is one start of a gang.
+type GangAttempt struct {
 	// Number counts from 1.
 	Number int
 	// Nodes are the gang's nodes by their rank in the gang.
@@ -109,14 +109,14 @@ type Epoch struct {
 	Resumed string
 	// FirstStep and LastStep are the first and the greatest step that it reported, or 0.
 	FirstStep, LastStep int64
-	// Err is why it failed, mostly a [*TrainError], or nil. An epoch of an earlier program has only the text.
+	// Err is why it failed, mostly a [*TrainError], or nil. An attempt of an earlier program has only the text.
 	Err error
 }
 
-// A TrainError says why an epoch failed. errors.Is finds [ErrStalled], [ErrNodeLost] and the like in it.
+// A TrainError says why an attempt failed. errors.Is finds [ErrStalled], [ErrNodeLost] and the like in it.
 type TrainError struct {
-	// Epoch is the epoch's number.
-	Epoch int
+	// Attempt is the attempt's number.
+	Attempt int
 	// Failures are those of its processes or nodes. The first is the root cause; those that only followed from it have CausePeer.
 	// If nothing tells which process a gang waited for that stalled, the first is that of the gang as a whole, with all stacks.
 	Failures []*TaskError
@@ -124,9 +124,9 @@ type TrainError struct {
 	Err error
 }
 
-// Error names the epoch, the root cause, and how many others followed from it or failed by themselves.
+// Error names the attempt, the root cause, and how many others followed from it or failed by themselves.
 func (e *TrainError) Error() string {
-	text := fmt.Sprintf("epoch %d", e.Epoch)
+	text := fmt.Sprintf("attempt %d", e.Attempt)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
@@ -169,13 +169,13 @@ func (e *TrainError) Unwrap() []error {
 //
 // If the context of [Compute.WithContext] ends, so does the training. Train returns when no process of it is left, but it waits only as
 // long as all of its nodes answer, and for three seconds at most: half a second after the last answer, or once the three seconds are over,
-// it returns without the results of the processes, and without the epoch that has not ended. What is left of the training ends without
+// it returns without the results of the processes, and without the attempt that has not ended. What is left of the training ends without
 // the caller then, and its Outputs and its last checkpoint still come. Until that is done, in some minutes at most if a node does not answer, its nodes
 // take no other task, a Train of the same name waits, and so does Close.
 //
 // If this program dies, the processes go on as other tasks do. After [Attach], Train with a Training whose Task has the same
 // Name follows them from where they are; until then their nodes take no tasks. Calls of functions, and what mpirun runs, are not
-// followed: their epoch ends, which does not count, and the next one begins.
+// followed: their attempt ends, which does not count, and the next one begins.
 func (c *Compute) Train(t Training) (TrainResult, error) {
 	p := c.p
 	if err := c.check(); err != nil {

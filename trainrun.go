@@ -48,15 +48,15 @@ type trainRun struct {
 	meter   fleet.Meter // of the gang's nodes
 	host    *training.Training
 	keeper  *checkpoint.Keeper // nil without checkpoints
-	number  atomic.Int64       // of the epoch
+	number  atomic.Int64       // of the attempt
 	stepped atomic.Int32       // the node that has reported a step last
 	left    bool               // its caller has given up; guarded by the pool's lock
 	over    chan struct{}      // closed when nothing of it is left
 
 	mu     sync.Mutex
 	result TrainResult
-	last   *gang.Epoch
-	steps  *steps.Pace // of the epoch, or nil
+	last   *gang.Attempt
+	steps  *steps.Pace // of the attempt, or nil
 }
 
 // newTrainRun returns a training that has not begun, or goes on with one of its name that an earlier program has left. It waits, as
@@ -158,7 +158,7 @@ func (r *trainRun) config() (c training.Config, err error) {
 
 // saved reports that a checkpoint has come to this computer, or could not.
 func (r *trainRun) saved(c checkpoint.Report) {
-	ev := Event{Kind: EventTraining, Node: -1, Name: r.name, Epoch: int(r.number.Load()), State: "checkpoint", Path: c.Name}
+	ev := Event{Kind: EventTraining, Node: -1, Name: r.name, Attempt: int(r.number.Load()), State: "checkpoint", Path: c.Name}
 	if c.Err != nil {
 		ev.Err = r.p.withoutSecrets(c.Err)
 	} else {
@@ -168,13 +168,13 @@ func (r *trainRun) saved(c checkpoint.Report) {
 }
 
 // noted is for the training.
-func (r *trainRun) noted(e *gang.Epoch, err error) {
-	r.p.events.emit(Event{Kind: EventTraining, Node: -1, Name: r.name, Epoch: e.Number, State: "preflight", Err: r.p.withoutSecrets(err)})
+func (r *trainRun) noted(e *gang.Attempt, err error) {
+	r.p.events.emit(Event{Kind: EventTraining, Node: -1, Name: r.name, Attempt: e.Number, State: "preflight", Err: r.p.withoutSecrets(err)})
 }
 
 // lagging is for the training.
-func (r *trainRun) lagging(e *gang.Epoch, n training.Node, rank int, behind int64) {
-	r.p.events.emit(Event{Kind: EventUsage, Node: n.Rank(), Name: r.name, Epoch: e.Number, State: "lagging", Err: &Error{
+func (r *trainRun) lagging(e *gang.Attempt, n training.Node, rank int, behind int64) {
+	r.p.events.emit(Event{Kind: EventUsage, Node: n.Rank(), Name: r.name, Attempt: e.Number, State: "lagging", Err: &Error{
 		Op: "train", Err: fmt.Errorf("rank %d of %s has been %d steps behind the first for a minute", rank, r.name, behind), Hint: "nothing is ended",
 	}})
 }
@@ -217,12 +217,12 @@ func (r *trainRun) soFar() TrainResult {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	result := r.result
-	result.Epochs = nil
+	result.Attempts = nil
 	for _, past := range r.host.Past() {
-		result.Epochs = append(result.Epochs, pastEpoch(past))
+		result.Attempts = append(result.Attempts, pastAttempt(past))
 	}
-	result.Epochs = append(result.Epochs, r.result.Epochs...)
-	for _, e := range result.Epochs {
+	result.Attempts = append(result.Attempts, r.result.Attempts...)
+	for _, e := range result.Attempts {
 		result.Step = max(result.Step, e.LastStep)
 	}
 	result.Elapsed, result.CostUSD = time.Since(r.host.Began()), r.meter.Cost()
@@ -304,7 +304,7 @@ func (r *trainRun) release() {
 }
 
 // describe is for the training.
-func (r *trainRun) describe(e *gang.Epoch) string { return r.failed(e, nil).Error() }
+func (r *trainRun) describe(e *gang.Attempt) string { return r.failed(e, nil).Error() }
 
 // locate is for the training.
 func (r *trainRun) locate(n training.Node) journal.Location {
@@ -312,8 +312,8 @@ func (r *trainRun) locate(n training.Node) journal.Location {
 }
 
 // report is for the training.
-func (r *trainRun) report(s gang.State, e *gang.Epoch) {
-	ev := Event{Kind: EventTraining, Node: -1, Name: r.name, Epoch: e.Number, State: s.String()}
+func (r *trainRun) report(s gang.State, e *gang.Attempt) {
+	ev := Event{Kind: EventTraining, Node: -1, Name: r.name, Attempt: e.Number, State: s.String()}
 	if s == gang.Running {
 		ev.Path = e.Resumed
 	}
@@ -342,13 +342,13 @@ func (r *trainRun) report(s gang.State, e *gang.Epoch) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.last = e
-		r.result.Epochs = append(r.result.Epochs, r.epoch(e))
+		r.result.Attempts = append(r.result.Attempts, r.attempt(e))
 	}
 }
 
-// epoch returns an epoch that is over as the user sees it.
-func (r *trainRun) epoch(e *gang.Epoch) Epoch {
-	out := Epoch{Number: e.Number, Resumed: e.Resumed, FirstStep: e.First, LastStep: e.Last}
+// attempt returns an attempt that is over as the user sees it.
+func (r *trainRun) attempt(e *gang.Attempt) GangAttempt {
+	out := GangAttempt{Number: e.Number, Resumed: e.Resumed, FirstStep: e.First, LastStep: e.Last}
 	if !e.From.IsZero() {
 		out.From, out.To = e.From, e.To
 	}
@@ -363,9 +363,9 @@ func (r *trainRun) epoch(e *gang.Epoch) Epoch {
 	return out
 }
 
-// pastEpoch returns an epoch of an earlier program.
-func pastEpoch(past journal.PastEpoch) Epoch {
-	e := Epoch{Number: past.Number, Resumed: past.Resumed, FirstStep: past.First, LastStep: past.Last}
+// pastAttempt returns an attempt of an earlier program.
+func pastAttempt(past journal.PastAttempt) GangAttempt {
+	e := GangAttempt{Number: past.Number, Resumed: past.Resumed, FirstStep: past.First, LastStep: past.Last}
 	if past.From > 0 {
 		e.From, e.To = time.Unix(0, past.From), time.Unix(0, past.To)
 	}
@@ -378,9 +378,9 @@ func pastEpoch(past journal.PastEpoch) Epoch {
 	return e
 }
 
-// failed returns the error of an epoch.
-func (r *trainRun) failed(e *gang.Epoch, err error) *TrainError {
-	out := &TrainError{Epoch: e.Number, Err: err}
+// failed returns the error of an attempt.
+func (r *trainRun) failed(e *gang.Attempt, err error) *TrainError {
+	out := &TrainError{Attempt: e.Number, Err: err}
 	for _, f := range e.Failures {
 		out.Failures = append(out.Failures, r.failure(e, f))
 	}
@@ -394,7 +394,7 @@ var trainCauses = [...]Cause{
 }
 
 // failure returns a failure as the user sees it.
-func (r *trainRun) failure(e *gang.Epoch, f gang.Failure) *TaskError {
+func (r *trainRun) failure(e *gang.Attempt, f gang.Failure) *TaskError {
 	out := &TaskError{
 		Index: f.Share, Name: r.name + "/" + strconv.Itoa(f.Share), Attempt: e.Number, Node: Node{Rank: -1},
 		Cause: trainCauses[f.Kind], Rank: f.Rank, Step: f.Step, ExitCode: -1, Stack: f.Stack, Err: f.Err,
@@ -455,7 +455,7 @@ func (r *trainRun) rank(s training.Share) Result {
 }
 
 // reported is for the training.
-func (r *trainRun) reported(_ *gang.Epoch, n training.Node, s steps.Step) {
+func (r *trainRun) reported(_ *gang.Attempt, n training.Node, s steps.Step) {
 	r.stepped.Store(int32(n.Rank()))
 	r.mu.Lock()
 	pace := r.steps
@@ -466,11 +466,11 @@ func (r *trainRun) reported(_ *gang.Epoch, n training.Node, s steps.Step) {
 	}
 }
 
-// paced emits the steps of an epoch.
-func (r *trainRun) paced(e *gang.Epoch) *steps.Pace {
+// paced emits the steps of an attempt.
+func (r *trainRun) paced(e *gang.Attempt) *steps.Pace {
 	return &steps.Pace{Pass: func(s steps.Step) {
 		r.p.events.emit(Event{
-			Kind: EventStep, Node: int(r.stepped.Load()), Name: r.name, Epoch: e.Number, Step: Step{N: s.N, Of: s.Of, Values: s.Values},
+			Kind: EventStep, Node: int(r.stepped.Load()), Name: r.name, Attempt: e.Number, Step: Step{N: s.N, Of: s.Of, Values: s.Values},
 		})
 	}}
 }
@@ -523,7 +523,7 @@ func (n *poolNode) takeTraining(f supervisor.Found) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.trainings.earlier {
-		if e.record.ID == id && strconv.Itoa(e.record.Epoch) == number && slices.Contains(e.record.Nodes, n.Node.Name()) {
+		if e.record.ID == id && strconv.Itoa(e.record.Attempt) == number && slices.Contains(e.record.Nodes, n.Node.Name()) {
 			e.hold.Seize(n.Slots)
 			return true
 		}

@@ -110,7 +110,7 @@ type Load struct {
 	Accelerators, CPU float64
 }
 
-// A Task is one task, or a training, whose ID begins with "training " and whose attempts are its epochs.
+// A Task is one task, or a training, whose ID begins with "training " and whose attempts are the gang's.
 type Task struct {
 	Pool, ID, Name string
 	// State is "queued", "started", "done", "failed", "cancelled", "retrying" or "silent".

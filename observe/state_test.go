@@ -232,17 +232,17 @@ func TestRunDoesNotChange(t *testing.T) {
 	}
 }
 
-// A training is a task whose attempts are its epochs.
+// A training is a task whose attempts are the gang's.
 func TestTrainingIsATask(t *testing.T) {
 	f := newFeed()
 	f.node(0, "a", gputrain.NodeReady, nil)
-	training := func(state string, epoch int, err error) {
-		f.event(gputrain.Event{Kind: gputrain.EventTraining, Name: "line", State: state, Epoch: epoch, Node: -1, Err: err})
+	training := func(state string, attempt int, err error) {
+		f.event(gputrain.Event{Kind: gputrain.EventTraining, Name: "line", State: state, Attempt: attempt, Node: -1, Err: err})
 	}
 	for _, state := range []string{"waiting", "starting", "running"} {
 		training(state, 1, nil)
 	}
-	f.event(gputrain.Event{Kind: gputrain.EventStep, Name: "line", Epoch: 1, Node: 0, Step: gputrain.Step{N: 3, Of: 60}})
+	f.event(gputrain.Event{Kind: gputrain.EventStep, Name: "line", Attempt: 1, Node: 0, Step: gputrain.Step{N: 3, Of: 60}})
 	if task := f.s.run(f.now).Tasks[0]; task.State != "started" || task.Step.N != 3 || task.Attempt != 1 || task.Node != "" || f.s.run(f.now).Counts.Running != 1 {
 		t.Errorf("it runs: %+v", task)
 	}

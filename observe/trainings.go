@@ -9,7 +9,7 @@ import (
 // trainingID returns the ID under which a training is among the tasks.
 func trainingID(name string) string { return "training " + name }
 
-// trainingChanged shows a training as a task whose attempts are its epochs. It is on all of the gang's nodes, so it has none.
+// trainingChanged shows a training as a task whose attempts are the gang's. It is on all of the gang's nodes, so it has none.
 func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 	id := trainingID(ev.Name)
 	t := p.tasks[id]
@@ -18,23 +18,23 @@ func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 		p.tasks[id] = t
 		s.keep(p, t)
 	}
-	epoch := *ev
-	epoch.Task, epoch.Attempt, epoch.Node = id, ev.Epoch, -1
+	attempt := *ev
+	attempt.Task, attempt.Node = id, -1
 	switch ev.State {
 	case "waiting", "starting":
 		if t.State != "started" {
 			t.State = "queued"
 		}
 	case "running":
-		t.start(p, &epoch)
+		t.start(p, &attempt)
 	case "failing":
 		t.Err = textOf(ev.Err)
 		s.fail(p, ev, "training")
 	case "restarting":
 		if t.Err != "" { // the one of "failing"
-			epoch.Err = errors.New(t.Err)
+			attempt.Err = errors.New(t.Err)
 		}
-		t.over(p, &epoch, "retrying")
+		t.over(p, &attempt, "retrying")
 		t.Elapsed = ev.Time.Sub(t.Started)
 		p.retries++
 	case "done":
@@ -43,7 +43,7 @@ func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 			state, count = "failed", &p.failed
 			s.fail(p, ev, "training")
 		}
-		t.over(p, &epoch, state)
+		t.over(p, &attempt, state)
 		t.Ended = ev.Time
 		if !t.Started.IsZero() {
 			t.Elapsed = ev.Time.Sub(t.Started)

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -45,7 +46,7 @@ type eventForm struct {
 	Offer         *gputrain.Offer        `json:"offer,omitzero"`
 	Cost          *gputrain.Cost         `json:"cost,omitzero"`
 	Spec          json.RawMessage        `json:"spec,omitzero"`
-	Epoch         int                    `json:"epoch,omitzero"`
+	Epoch         int                    `json:"epoch,omitzero"` // a training's attempt, in older files
 	Step          *stepForm              `json:"step,omitzero"`
 	Usage         *gputrain.Usage        `json:"usage,omitzero"`
 	Omitted       int                    `json:"omitted,omitzero"`
@@ -111,7 +112,7 @@ func formOf(ev *gputrain.Event) *eventForm {
 		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
 		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
 		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
-		Cost: ev.Cost, Epoch: ev.Epoch, Omitted: ev.Omitted, Tally: ev.Tally,
+		Cost: ev.Cost, Omitted: ev.Omitted, Tally: ev.Tally,
 	}
 	if ev.Kind == gputrain.EventNode {
 		f.At = &ev.At
@@ -193,9 +194,9 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	*f = printable.Each(*f, printable.Name)
 	ev := &gputrain.Event{
 		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: durationOf(f.Elapsed), Until: f.Until,
-		Task: f.Task, Name: f.Name, Attempt: f.Attempt, Ended: f.Ended, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
+		Task: f.Task, Name: f.Name, Attempt: cmp.Or(f.Attempt, f.Epoch), Ended: f.Ended, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
 		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
-		Epoch: f.Epoch, Omitted: f.Omitted, Tally: f.Tally,
+		Omitted: f.Omitted, Tally: f.Tally,
 	}
 	if f.At != nil {
 		ev.At = *f.At

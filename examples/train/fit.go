@@ -38,7 +38,7 @@ var fit = gputrain.Func("fit", func(ctx context.Context, s settings) (model, err
 	defer gang.close()
 	for m.Step < s.Steps {
 		m.Step++
-		if m.Step == s.Fail && node.Epoch == 1 && node.Rank == node.Nodes-1 {
+		if m.Step == s.Fail && node.Attempt == 1 && node.Rank == node.Nodes-1 {
 			return m, errors.New("a failure on purpose")
 		}
 		sum := m.gradient(node.Rank, node.Nodes)

@@ -92,8 +92,8 @@ func train(ctx context.Context, provider gputrain.Provider, task gputrain.Task, 
 		result, err = pool.Train(training)
 		return err
 	}, append(opts, gputrain.WithEvents(func(ev gputrain.Event) { show(w, ev) }))...)
-	for _, e := range result.Epochs {
-		fmt.Fprintf(w, "epoch %d: steps %d to %d on %d nodes\n", e.Number, e.FirstStep, e.LastStep, len(e.Nodes))
+	for _, e := range result.Attempts {
+		fmt.Fprintf(w, "attempt %d: steps %d to %d on %d nodes\n", e.Number, e.FirstStep, e.LastStep, len(e.Nodes))
 	}
 	for _, r := range result.Ranks {
 		if m, err := fit.Value(r); err == nil {
@@ -118,8 +118,8 @@ func show(w io.Writer, ev gputrain.Event) {
 	case ev.Kind == gputrain.EventTraining && ev.State == "checkpoint":
 		fmt.Fprintf(w, "%s is here%s\n", ev.Path, why)
 	case ev.Kind == gputrain.EventTraining && ev.Path != "":
-		fmt.Fprintf(w, "epoch %d: %s, from %s%s\n", ev.Epoch, ev.State, ev.Path, why)
+		fmt.Fprintf(w, "attempt %d: %s, from %s%s\n", ev.Attempt, ev.State, ev.Path, why)
 	case ev.Kind == gputrain.EventTraining:
-		fmt.Fprintf(w, "epoch %d: %s%s\n", ev.Epoch, ev.State, why)
+		fmt.Fprintf(w, "attempt %d: %s%s\n", ev.Attempt, ev.State, why)
 	}
 }

@@ -24,12 +24,12 @@ func TestTrain(t *testing.T) {
 		task  gputrain.Task
 		wants string
 	}{
-		"functions": {fit.Call(settings{Steps: 60, Fail: 35}), `epoch 1: failing (line/2 on node 2: a failure on purpose)
+		"functions": {fit.Call(settings{Steps: 60, Fail: 35}), `attempt 1: failing (line/2 on node 2: a failure on purpose)
 step-30 is here
-epoch 2: running, from step-30
+attempt 2: running, from step-30
 node 0: y = 3.00x -1.00
 node 2: y = 3.00x -1.00`},
-		"processes": {script(settings{Steps: 20, Fail: 15}), `epoch 1: failing (line/2 on node 2: exit code 1
+		"processes": {script(settings{Steps: 20, Fail: 15}), `attempt 1: failing (line/2 on node 2: exit code 1
 step-20 is here`},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -47,8 +47,8 @@ step-20 is here`},
 			newest := filepath.Join(out, "line", "step-60")
 			if how == "processes" {
 				newest = filepath.Join(out, "line", "step-20")
-			} else if m := regexp.MustCompile(`(?m)^epoch 2: steps (\d+) to 60 on 3 nodes$`).FindStringSubmatch(w.String()); m == nil || len(m[1]) != 2 || m[1] < "31" {
-				t.Errorf("epoch 2 does not go on behind step 30:\n%s", w.String())
+			} else if m := regexp.MustCompile(`(?m)^attempt 2: steps (\d+) to 60 on 3 nodes$`).FindStringSubmatch(w.String()); m == nil || len(m[1]) != 2 || m[1] < "31" {
+				t.Errorf("attempt 2 does not go on behind step 30:\n%s", w.String())
 			}
 			if files, err := os.ReadDir(newest); err != nil || len(files) != 1 || !strings.Contains(w.String(), "the newest checkpoint is "+newest+"\n") {
 				t.Errorf("%v, %v; it prints\n%s", files, err, w.String())

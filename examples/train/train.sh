@@ -7,7 +7,7 @@ if [ -n "$GPUTRAIN_RESUME" ]; then
 fi
 while [ "$step" -lt "$STEPS" ]; do
 	step=$((step + 1))
-	if [ "$step $GPUTRAIN_EPOCH $RANK" = "$FAIL 1 $((WORLD_SIZE - 1))" ]; then
+	if [ "$step $GPUTRAIN_ATTEMPT $RANK" = "$FAIL 1 $((WORLD_SIZE - 1))" ]; then
 		echo "a failure on purpose" >&2
 		exit 1
 	fi

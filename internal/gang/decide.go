@@ -9,9 +9,9 @@ import (
 	"github.com/gputrain/gputrain/internal/attempt"
 )
 
-// decide reports whether another epoch follows one that failed, and readies the gang for it. The error says why none
+// decide reports whether another attempt follows one that failed, and readies the gang for it. The error says why none
 // follows, if its failures do not.
-func (g *gang) decide(e *Epoch) (again bool, err error) {
+func (g *gang) decide(e *Attempt) (again bool, err error) {
 	root := e.Failures[0]
 	g.replace(e, root)
 	if root.Final {
@@ -37,8 +37,8 @@ func (g *gang) decide(e *Epoch) (again bool, err error) {
 	return g.restarts <= g.Restarts, nil
 }
 
-// progressed reports whether an epoch got further than those before it.
-func (g *gang) progressed(e *Epoch) bool {
+// progressed reports whether an attempt got further than those before it.
+func (g *gang) progressed(e *Attempt) bool {
 	further := e.Last > g.best || g.Host.Checkpoint() > g.kept
 	g.best = max(g.best, e.Last)
 	g.stepped = g.stepped || e.Last > 0
@@ -46,7 +46,7 @@ func (g *gang) progressed(e *Epoch) bool {
 }
 
 // replace gives back the nodes that are lost or broken.
-func (g *gang) replace(e *Epoch, root Failure) {
+func (g *gang) replace(e *Attempt, root Failure) {
 	for _, f := range e.Failures {
 		if f.Node < 0 || f.Node >= len(g.nodes) || g.nodes[f.Node] == nil {
 			continue
@@ -65,18 +65,18 @@ func (g *gang) replace(e *Epoch, root Failure) {
 	switch {
 	case (root.Kind == Stalled || root.Kind == Idle) && root.Why == nil: // one that has ended by itself is the program's fault
 		if g.stalls[name]++; g.stalls[name] > 1 {
-			g.drop(root.Node, fmt.Errorf("two epochs of a training have stalled there: %w", root.Err))
+			g.drop(root.Node, fmt.Errorf("two attempts of a training have stalled there: %w", root.Err))
 		}
 	case root.Kind == Own && root.Why != nil && root.Why.Cause == attempt.OutOfMemory:
 		if g.memory[name]++; g.memory[name] > 1 && len(g.memory) == 1 {
-			g.drop(root.Node, errors.New("two epochs of a training were out of memory there, and not elsewhere"))
+			g.drop(root.Node, errors.New("two attempts of a training were out of memory there, and not elsewhere"))
 			clear(g.memory)
 		}
 	}
 }
 
-// setAside has later epochs not resume from a checkpoint from which two have failed before their first step.
-func (g *gang) setAside(e *Epoch, root Failure) {
+// setAside has later attempts not resume from a checkpoint from which two have failed before their first step.
+func (g *gang) setAside(e *Attempt, root Failure) {
 	if e.Resumed == "" || e.First > 0 || root.Kind != Own {
 		return
 	}
@@ -86,8 +86,8 @@ func (g *gang) setAside(e *Epoch, root Failure) {
 	}
 }
 
-// Lost returns the failures of an epoch's nodes that are given up.
-func Lost(e *Epoch) (failures []Failure) {
+// Lost returns the failures of an attempt's nodes that are given up.
+func Lost(e *Attempt) (failures []Failure) {
 	for i, n := range e.Nodes {
 		if ctx := n.Context(); ctx.Err() != nil {
 			failures = append(failures, Failure{Kind: NodeLost, Node: i, Share: -1, Rank: -1, Err: context.Cause(ctx)})

@@ -42,13 +42,13 @@ type Failure struct {
 	Err error
 	// Stack is what its processes did, or the traceback of what ended one.
 	Stack string
-	// Final means that no other epoch can do better.
+	// Final means that no other attempt can do better.
 	Final bool
 	// Broken means that the node is to be replaced.
 	Broken bool
 }
 
-// endedError is why the shares of an epoch are ended.
+// endedError is why the shares of an attempt are ended.
 type endedError struct{ failures []Failure }
 
 func (e *endedError) Error() string {

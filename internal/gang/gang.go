@@ -1,12 +1,12 @@
 // Package gang runs a program on several nodes at once: all of it starts or nothing does, the first failure ends all of it,
-// and it starts again in a new epoch as often as it may. It knows neither how a process is started nor what a node is:
+// and it starts again in a new attempt as often as it may. It knows neither how a process is started nor what a node is:
 // it asks a [Host].
 //
 // A gang goes through the states
 //
 //	waiting -> starting -> running -> done
 //
-// and from starting or running through failing and restarting back to waiting. Two epochs never live at the same time:
+// and from starting or running through failing and restarting back to waiting. Two attempts never live at the same time:
 // the next one starts only when nothing of the last one is left on any node that the gang keeps.
 package gang
 
@@ -31,7 +31,7 @@ const (
 	Starting
 	// Running follows the processes.
 	Running
-	// Failing ends what is left of an epoch.
+	// Failing ends what is left of an attempt.
 	Failing
 	// Restarting replaces nodes, and pauses.
 	Restarting
@@ -61,40 +61,40 @@ type Host interface {
 	// Drop gives a node back. If broken is not nil, it says why the gang cannot use the node any more, and the node is
 	// replaced if it can be.
 	Drop(n Node, broken error)
-	// Prepare readies an epoch: it checks the nodes, those with these indexes as never before, puts the newest checkpoint on
-	// all of them and sets e.Resumed. Nothing of the epoch runs yet.
-	Prepare(ctx context.Context, e *Epoch, fresh []int) []Failure
-	// Start starts the shares of an epoch, and records it first. Each share calls t.Prepared once its process exists, and waits for
+	// Prepare readies an attempt: it checks the nodes, those with these indexes as never before, puts the newest checkpoint on
+	// all of them and sets e.Resumed. Nothing of the attempt runs yet.
+	Prepare(ctx context.Context, e *Attempt, fresh []int) []Failure
+	// Start starts the shares of an attempt, and records it first. Each share calls t.Prepared once its process exists, and waits for
 	// Release. When ctx ends the shares are ended. Every share calls t.Ended exactly once, and t.Failed before, if its
 	// failure is known long before its end. Start does not wait for that.
-	Start(ctx context.Context, e *Epoch, t *Track)
+	Start(ctx context.Context, e *Attempt, t *Track)
 	// Release lets all shares run that wait.
-	Release(ctx context.Context, e *Epoch, t *Track) []Failure
-	// Resume is Start and Release for an epoch that an earlier program has started.
-	Resume(ctx context.Context, e *Epoch, t *Track)
+	Release(ctx context.Context, e *Attempt, t *Track) []Failure
+	// Resume is Start and Release for an attempt that an earlier program has started.
+	Resume(ctx context.Context, e *Attempt, t *Track)
 	// Stacks describes what the processes of shares do, by the share's index, in a few seconds.
-	Stacks(ctx context.Context, e *Epoch) map[int]string
-	// Clean ends whatever of the epoch, or of earlier ones, is left on its nodes, and waits until their accelerators' memory is
+	Stacks(ctx context.Context, e *Attempt) map[int]string
+	// Clean ends whatever of the attempt, or of earlier ones, is left on its nodes, and waits until their accelerators' memory is
 	// free. The failures name the nodes that it could not clean.
-	Clean(ctx context.Context, e *Epoch) []Failure
-	// Succeeded is called when all shares of an epoch have ended with success, before the Done of it is reported.
-	Succeeded(ctx context.Context, e *Epoch)
+	Clean(ctx context.Context, e *Attempt) []Failure
+	// Succeeded is called when all shares of an attempt have ended with success, before the Done of it is reported.
+	Succeeded(ctx context.Context, e *Attempt)
 	// Checkpoint returns a number that grows with each checkpoint that is kept.
 	Checkpoint() int64
-	// SetAside has no later epoch resume from a checkpoint.
+	// SetAside has no later attempt resume from a checkpoint.
 	SetAside(checkpoint string)
-	// Order puts the root cause of an epoch's failures first, and marks those that followed from it.
-	Order(e *Epoch, failures []Failure) []Failure
-	// Report is called when the state changes, with the epoch that it is about. When an epoch fails its Failures are set.
-	Report(s State, e *Epoch)
+	// Order puts the root cause of an attempt's failures first, and marks those that followed from it.
+	Order(e *Attempt, failures []Failure) []Failure
+	// Report is called when the state changes, with the attempt that it is about. When an attempt fails its Failures are set.
+	Report(s State, e *Attempt)
 	// Reported is called with the steps of all shares, as they come. It does not block.
-	Reported(e *Epoch, share int, s steps.Step)
+	Reported(e *Attempt, share int, s steps.Step)
 	// Lagged is called when a share has been steps behind the first for a while. It does not block.
-	Lagged(e *Epoch, share int, behind int64)
+	Lagged(e *Attempt, share int, behind int64)
 }
 
-// An Epoch is one start of a gang. Only the gang's own goroutine writes it.
-type Epoch struct {
+// An Attempt is one start of a gang. Only the gang's own goroutine writes it.
+type Attempt struct {
 	// Number counts from 1.
 	Number int
 	// Nodes are the gang's, by rank.
@@ -111,8 +111,8 @@ type Epoch struct {
 	Failures []Failure
 	// Cut is why the caller has ended it, or nil.
 	Cut error
-	// Restarts counts the failures of the program before this epoch, and Fruitless the epochs in a row that got no further.
-	// Once another epoch is to follow, this one counts too.
+	// Restarts counts the failures of the program before this attempt, and Fruitless the attempts in a row that got no further.
+	// Once another attempt is to follow, this one counts too.
 	Restarts, Fruitless int
 }
 
@@ -126,22 +126,22 @@ type Config struct {
 	Restarts int
 	// Timeouts are the times of the watchdogs: zero is the default, and below zero there is none.
 	StartTimeout, StallTimeout, IdleTimeout time.Duration
-	// Epoch is the one that an earlier program has left, or nil. Over reports that it is over, and Released that its processes run.
-	Epoch          *Epoch
+	// Attempt is the one that an earlier program has left, or nil. Over reports that it is over, and Released that its processes run.
+	Attempt        *Attempt
 	Over, Released bool
 }
 
 const (
-	// After its first failure an epoch has collectTime to say what else failed, and lossTime if that is the loss of a node: no
+	// After its first failure an attempt has collectTime to say what else failed, and lossTime if that is the loss of a node: no
 	// word of the others changes what follows.
 	collectTime, lossTime = 5 * time.Second, time.Second
 	// It has unheardTime while a node cannot be reached.
 	unheardTime = time.Minute
-	// Fruitless epochs in a row, and starts that fail in a row, that end a training.
+	// Fruitless attempts in a row, and starts that fail in a row, that end a training.
 	mostFruitless, mostUnstarted = 3, 3
 	// The first restart follows at once. The pause before the second is firstPause, and it doubles up to longestPause.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
-	// An epoch whose processes ignore their end, on nodes that do not answer, is waited for endPatience.
+	// An attempt whose processes ignore their end, on nodes that do not answer, is waited for endPatience.
 	endPatience = 3 * time.Minute
 )
 
@@ -150,27 +150,27 @@ type gang struct {
 	Config
 	nodes     []Node // nil for a rank whose node was lost
 	fresh     map[Node]bool
-	last      []Node // of the last epoch, by rank
+	last      []Node // of the last attempt, by rank
 	restarts  int    // failures of the program so far
 	fruitless int
-	unstarted int           // epochs in a row that were not released
-	pause     time.Duration // before the next epoch
+	unstarted int           // attempts in a row that were not released
+	pause     time.Duration // before the next attempt
 	next      time.Duration // the pause after that, if the program fails again
-	best      int64         // the greatest step of all epochs
-	kept      int64         // the step of the newest checkpoint when the last epoch began
-	stepped   bool          // some epoch has reported steps
+	best      int64         // the greatest step of all attempts
+	kept      int64         // the step of the newest checkpoint when the last attempt began
+	stepped   bool          // some attempt has reported steps
 
 	stalls     map[string]int // by the name of the node that was the root
 	memory     map[string]int // so too, ends for lack of memory
-	failedFrom map[string]int // epochs that failed before their first step, by what they resumed from
+	failedFrom map[string]int // attempts that failed before their first step, by what they resumed from
 }
 
-// Run runs a gang to its end. It returns nil if all shares have ended with success, or else why no epoch follows the last: the
+// Run runs a gang to its end. It returns nil if all shares have ended with success, or else why no attempt follows the last: the
 // failures of that are in the Report. The error is nil too if the last failures say all of it.
 func Run(ctx context.Context, c Config) (ok bool, err error) {
 	g := &gang{Config: c, fresh: map[Node]bool{}, kept: -1, stalls: map[string]int{}, memory: map[string]int{}, failedFrom: map[string]int{}}
 	last := 0
-	if e := c.Epoch; e != nil {
+	if e := c.Attempt; e != nil {
 		last, g.restarts, g.fruitless, g.best = e.Number, e.Restarts, e.Fruitless, e.Last
 		g.stepped = e.Last > 0
 		if c.Over {
@@ -180,24 +180,24 @@ func Run(ctx context.Context, c Config) (ok bool, err error) {
 		}
 	}
 	for number := last + 1; ; number++ {
-		e := &Epoch{Number: number, Restarts: g.restarts, Fruitless: g.fruitless}
+		e := &Attempt{Number: number, Restarts: g.restarts, Fruitless: g.fruitless}
 		if end, err := g.try(ctx, e); end != again || err != nil {
 			return end == succeeded, err
 		}
 	}
 }
 
-// An ending says what follows an epoch.
+// An ending says what follows an attempt.
 type ending int
 
 const (
-	again     ending = iota // another epoch
+	again     ending = iota // another attempt
 	succeeded               // the end of the training
 	failed                  // so too
 )
 
-// takeUp goes on with the epoch of an earlier program. If its processes had not been released, it fails, and does not count.
-func (g *gang) takeUp(ctx context.Context, e *Epoch) (ending, error) {
+// takeUp goes on with the attempt of an earlier program. If its processes had not been released, it fails, and does not count.
+func (g *gang) takeUp(ctx context.Context, e *Attempt) (ending, error) {
 	g.nodes = slices.Clone(e.Nodes)
 	g.last = e.Nodes
 	g.kept = g.Host.Checkpoint()
@@ -211,11 +211,11 @@ func (g *gang) takeUp(ctx context.Context, e *Epoch) (ending, error) {
 	return g.live(ctx, e, true)
 }
 
-// errNotFollowed is why an epoch ends that cannot be taken up.
+// errNotFollowed is why an attempt ends that cannot be taken up.
 var errNotFollowed = errors.New("the program that followed it has ended, and another one cannot follow it")
 
-// try makes one epoch.
-func (g *gang) try(ctx context.Context, e *Epoch) (ending, error) {
+// try makes one attempt.
+func (g *gang) try(ctx context.Context, e *Attempt) (ending, error) {
 	g.Host.Report(Waiting, e)
 	if err := g.fill(ctx); err != nil {
 		return failed, err
@@ -255,7 +255,7 @@ func (g *gang) fill(ctx context.Context) error {
 	}
 }
 
-// seat gives the ranks that have no node one of these. A node of the last epoch that another gang has had meanwhile gets its rank
+// seat gives the ranks that have no node one of these. A node of the last attempt that another gang has had meanwhile gets its rank
 // again, even if another node has it by now, which gets the next that is free.
 func (g *gang) seat(all []Node) {
 	put := func(rank int, n Node) { g.nodes[rank], g.fresh[n] = n, true }
@@ -286,8 +286,8 @@ func (g *gang) drop(i int, broken error) {
 	g.Host.Drop(n, broken)
 }
 
-// live takes an epoch from its start to its end.
-func (g *gang) live(ctx context.Context, e *Epoch, running bool) (ending, error) {
+// live takes an attempt from its start to its end.
+func (g *gang) live(ctx context.Context, e *Attempt, running bool) (ending, error) {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := newTrack(g, e)
@@ -330,8 +330,8 @@ func (g *gang) live(ctx context.Context, e *Epoch, running bool) (ending, error)
 	return again, nil
 }
 
-// start prepares an epoch and its shares, and releases them.
-func (g *gang) start(ctx, run context.Context, e *Epoch, t *Track) []Failure {
+// start prepares an attempt and its shares, and releases them.
+func (g *gang) start(ctx, run context.Context, e *Attempt, t *Track) []Failure {
 	var fresh []int
 	for i, n := range e.Nodes {
 		if g.fresh[n] {
@@ -354,7 +354,7 @@ func (g *gang) start(ctx, run context.Context, e *Epoch, t *Track) []Failure {
 }
 
 // stacks adds what the processes of stalled shares do.
-func (g *gang) stacks(ctx context.Context, e *Epoch, failures []Failure) {
+func (g *gang) stacks(ctx context.Context, e *Attempt, failures []Failure) {
 	if !slices.ContainsFunc(failures, func(f Failure) bool { return f.Kind == Stalled || f.Kind == Idle }) {
 		return
 	}
@@ -366,8 +366,8 @@ func (g *gang) stacks(ctx context.Context, e *Epoch, failures []Failure) {
 	}
 }
 
-// end waits until nothing of an epoch is left.
-func (g *gang) end(ctx context.Context, e *Epoch, t *Track) {
+// end waits until nothing of an attempt is left.
+func (g *gang) end(ctx context.Context, e *Attempt, t *Track) {
 	if t != nil {
 		t.wait(endPatience)
 	}
@@ -383,7 +383,7 @@ func (g *gang) end(ctx context.Context, e *Epoch, t *Track) {
 	}
 }
 
-// rest pauses before the next epoch.
+// rest pauses before the next attempt.
 func (g *gang) rest(ctx context.Context) {
 	timer := time.NewTimer(g.pause)
 	defer timer.Stop()
@@ -393,7 +393,7 @@ func (g *gang) rest(ctx context.Context) {
 	}
 }
 
-// errNoProgress ends a training whose epochs get no further.
+// errNoProgress ends a training whose attempts get no further.
 var errNoProgress = &driver.Error{
-	Op: "train", Kind: driver.ErrNoProgress, Err: errors.New("three epochs in a row have reached no new step and no new checkpoint"),
+	Op: "train", Kind: driver.ErrNoProgress, Err: errors.New("three attempts in a row have reached no new step and no new checkpoint"),
 }

@@ -16,10 +16,10 @@ import (
 
 // TestGang is a table of what happens to a gang of two nodes, and what follows.
 func TestGang(t *testing.T) {
-	// upTo returns a script whose epochs do what the function says, up to one epoch, and then succeed after three steps.
-	upTo := func(epoch int, bad func(s *testShare) *Failure) func(s *testShare) *Failure {
+	// upTo returns a script whose attempts do what the function says, up to one attempt, and then succeed after three steps.
+	upTo := func(attempt int, bad func(s *testShare) *Failure) func(s *testShare) *Failure {
 		return func(s *testShare) *Failure {
-			if s.e.Number <= epoch {
+			if s.e.Number <= attempt {
 				return bad(s)
 			}
 			for n := int64(1); n <= 3; n++ {
@@ -53,8 +53,8 @@ func TestGang(t *testing.T) {
 		setup  func(h *testHost)
 		ok     bool
 		err    error
-		states string // without the first two, of each epoch
-		root   Kind   // of the last epoch, if not ok
+		states string // without the first two, of each attempt
+		root   Kind   // of the last attempt, if not ok
 		within time.Duration
 		look   func(t *testing.T, h *testHost)
 	}{
@@ -79,20 +79,20 @@ func TestGang(t *testing.T) {
 			name: "no progress", config: Config{Restarts: 100}, err: driver.ErrNoProgress, root: Own,
 			script: func(_ *testHost, s *testShare) *Failure { return fails(s) },
 			look: func(t *testing.T, h *testHost) {
-				if len(h.epochs) != 4 { // three that failed, and the end of the third
-					t.Errorf("%d reports of an end", len(h.epochs))
+				if len(h.attempts) != 4 { // three that failed, and the end of the third
+					t.Errorf("%d reports of an end", len(h.attempts))
 				}
 			},
 		},
 		{
-			name: "each epoch gets further", config: Config{Restarts: 5}, ok: true,
+			name: "each attempt gets further", config: Config{Restarts: 5}, ok: true,
 			script: func(_ *testHost, s *testShare) *Failure {
 				s.step(int64(s.e.Number))
 				return upTo(5, fails)(s)
 			},
 		},
 		{
-			name: "each epoch keeps another checkpoint", config: Config{Restarts: 5}, ok: true,
+			name: "each attempt keeps another checkpoint", config: Config{Restarts: 5}, ok: true,
 			script: func(h *testHost, s *testShare) *Failure {
 				h.mu.Lock()
 				h.kept = int64(s.e.Number)
@@ -113,13 +113,13 @@ func TestGang(t *testing.T) {
 				})(s)
 			},
 			look: func(t *testing.T, h *testHost) {
-				if last := h.epochs[len(h.epochs)-1]; last.Nodes[0].Name() != "n0" || last.Nodes[1].Name() != "n2" {
+				if last := h.attempts[len(h.attempts)-1]; last.Nodes[0].Name() != "n0" || last.Nodes[1].Name() != "n2" {
 					t.Errorf("the other node has another rank: %v", last.Nodes)
 				}
 			},
 		},
 		{
-			name: "another gang gets a node between two epochs", nodes: 3, config: Config{Restarts: 1}, ok: true,
+			name: "another gang gets a node between two attempts", nodes: 3, config: Config{Restarts: 1}, ok: true,
 			script: func(h *testHost, s *testShare) *Failure {
 				return upTo(1, func(s *testShare) *Failure {
 					if s.share == 1 {
@@ -131,7 +131,7 @@ func TestGang(t *testing.T) {
 				})(s)
 			},
 			look: func(t *testing.T, h *testHost) {
-				if last := h.epochs[len(h.epochs)-1]; last.Nodes[0].Name() != "n2" || last.Nodes[1].Name() != "n1" {
+				if last := h.attempts[len(h.attempts)-1]; last.Nodes[0].Name() != "n2" || last.Nodes[1].Name() != "n1" {
 					t.Errorf("it runs on %v", last.Nodes)
 				}
 			},
@@ -207,7 +207,7 @@ func TestGang(t *testing.T) {
 			name: "the node that stalls twice is replaced", nodes: 3, config: Config{StallTimeout: time.Minute, Restarts: 2}, ok: true,
 			script: func(_ *testHost, s *testShare) *Failure { return upTo(2, hangs)(s) },
 			look: func(t *testing.T, h *testHost) {
-				if !slices.ContainsFunc(h.log, func(s string) bool { return strings.HasPrefix(s, "drop n0: two epochs") }) {
+				if !slices.ContainsFunc(h.log, func(s string) bool { return strings.HasPrefix(s, "drop n0: two attempts") }) {
 					t.Errorf("%q", h.log)
 				}
 			},
@@ -215,7 +215,7 @@ func TestGang(t *testing.T) {
 		{
 			name: "a stall that nothing tells the cause of costs no node", nodes: 3, config: Config{StallTimeout: time.Minute, Restarts: 2}, ok: true,
 			setup: func(h *testHost) {
-				h.order = func(e *Epoch, failures []Failure) []Failure {
+				h.order = func(e *Attempt, failures []Failure) []Failure {
 					return append([]Failure{{Kind: Stalled, Node: -1, Share: -1, Rank: -1, Err: driver.ErrStalled}}, failures...)
 				}
 			},
@@ -225,7 +225,7 @@ func TestGang(t *testing.T) {
 		{
 			name: "a process that ends too early costs no node", nodes: 3, config: Config{StallTimeout: time.Minute, Restarts: 2}, ok: true,
 			setup: func(h *testHost) {
-				h.order = func(e *Epoch, failures []Failure) []Failure {
+				h.order = func(e *Attempt, failures []Failure) []Failure {
 					return append([]Failure{{Kind: Stalled, Node: 1, Share: 1, Rank: 1, Why: &attempt.Failure{Cause: attempt.Exit}, Err: driver.ErrStalled}}, failures...)
 				}
 			},
@@ -270,7 +270,7 @@ func TestGang(t *testing.T) {
 				})(s)
 			},
 			look: func(t *testing.T, h *testHost) {
-				if all := h.epochs[0].Failures; len(all) != 1 || all[0].Kind != NodeLost || all[0].Node != 1 || all[0].Rank != -1 {
+				if all := h.attempts[0].Failures; len(all) != 1 || all[0].Kind != NodeLost || all[0].Node != 1 || all[0].Rank != -1 {
 					t.Errorf("one loss is not one failure: %+v", all)
 				}
 			},
@@ -285,7 +285,7 @@ func TestGang(t *testing.T) {
 				return nil
 			},
 			look: func(t *testing.T, h *testHost) {
-				if pause := h.epochs[1].From.Sub(h.epochs[0].To); pause > 0 {
+				if pause := h.attempts[1].From.Sub(h.attempts[0].To); pause > 0 {
 					t.Errorf("a pause of %v", pause)
 				}
 			},
@@ -318,7 +318,7 @@ func TestGang(t *testing.T) {
 				s.sleep(time.Hour)
 				return nil
 			},
-			look: says("StallTimeout: it has waited for the epoch's first step, and it has printed nothing for 5m"),
+			look: says("StallTimeout: it has waited for the attempt's first step, and it has printed nothing for 5m"),
 		},
 		{
 			name: "a start without a word", config: Config{StallTimeout: time.Minute, StartTimeout: 5 * time.Minute}, root: Stalled, within: 5*time.Minute + 15*time.Second,
@@ -385,7 +385,7 @@ func TestGang(t *testing.T) {
 			name: "a share cannot be started, and another node cannot be reached", root: NeverStarted,
 			setup: func(h *testHost) {
 				h.unstart = map[int]int{1: 1, 2: 1, 3: 1}
-				h.prepare = func(e *Epoch, _ []int) []Failure {
+				h.prepare = func(e *Attempt, _ []int) []Failure {
 					e.Nodes[0].(*testNode).down.Store(true)
 					return nil
 				}
@@ -395,9 +395,9 @@ func TestGang(t *testing.T) {
 		{
 			name: "a node is not fit", nodes: 3, ok: true,
 			setup: func(h *testHost) {
-				h.prepare = func(e *Epoch, fresh []int) []Failure {
+				h.prepare = func(e *Attempt, fresh []int) []Failure {
 					if want := map[int]int{1: 2, 2: 2}[e.Number]; len(fresh) != want {
-						h.t.Errorf("epoch %d: fresh nodes %v", e.Number, fresh)
+						h.t.Errorf("attempt %d: fresh nodes %v", e.Number, fresh)
 					}
 					if e.Nodes[1].Name() == "n1" {
 						return []Failure{{Kind: NeverStarted, Node: 1, Share: -1, Broken: true, Err: errors.New("unfit")}}
@@ -410,14 +410,14 @@ func TestGang(t *testing.T) {
 		{
 			name: "no node is fit", root: NeverStarted,
 			setup: func(h *testHost) {
-				h.prepare = func(e *Epoch, fresh []int) []Failure {
+				h.prepare = func(e *Attempt, fresh []int) []Failure {
 					return []Failure{{Kind: NeverStarted, Share: -1, Final: true, Err: driver.ErrUnsupported}}
 				}
 			},
 			script: func(*testHost, *testShare) *Failure { return nil },
 			look: func(t *testing.T, h *testHost) {
-				if n := h.epochs[len(h.epochs)-1].Number; n != 1 {
-					t.Errorf("%d epochs", n)
+				if n := h.attempts[len(h.attempts)-1].Number; n != 1 {
+					t.Errorf("%d attempts", n)
 				}
 			},
 		},
@@ -425,7 +425,7 @@ func TestGang(t *testing.T) {
 			name: "a checkpoint is set aside", config: Config{Restarts: 9}, ok: true,
 			setup: func(h *testHost) {
 				h.kept = 5
-				h.prepare = func(e *Epoch, _ []int) []Failure {
+				h.prepare = func(e *Attempt, _ []int) []Failure {
 					if e.Resumed = "step-5"; len(h.aside) > 0 {
 						e.Resumed = "step-4"
 					}
@@ -439,8 +439,8 @@ func TestGang(t *testing.T) {
 				return nil
 			},
 			look: func(t *testing.T, h *testHost) {
-				if !slices.Equal(h.aside, []string{"step-5"}) || h.epochs[len(h.epochs)-1].Number != 3 {
-					t.Errorf("%q, %d epochs", h.aside, h.epochs[len(h.epochs)-1].Number)
+				if !slices.Equal(h.aside, []string{"step-5"}) || h.attempts[len(h.attempts)-1].Number != 3 {
+					t.Errorf("%q, %d attempts", h.aside, h.attempts[len(h.attempts)-1].Number)
 				}
 			},
 		},
@@ -466,7 +466,7 @@ func TestGang(t *testing.T) {
 				})(s)
 			},
 			look: func(t *testing.T, h *testHost) {
-				if !slices.ContainsFunc(h.log, func(s string) bool { return strings.HasPrefix(s, "drop n1: two epochs") }) {
+				if !slices.ContainsFunc(h.log, func(s string) bool { return strings.HasPrefix(s, "drop n1: two attempts") }) {
 					t.Errorf("%q", h.log)
 				}
 			},
@@ -570,7 +570,7 @@ func TestGang(t *testing.T) {
 				}
 				for e, alive := range h.alive {
 					if alive > 0 {
-						t.Errorf("%d shares of epoch %d live", alive, e)
+						t.Errorf("%d shares of attempt %d live", alive, e)
 					}
 				}
 			})
@@ -606,7 +606,7 @@ func TestGangIsCancelled(t *testing.T) {
 					s.sleep(time.Hour)
 					return nil
 				})
-				h.prepare = func(*Epoch, []int) []Failure { time.Sleep(10 * time.Millisecond); return nil }
+				h.prepare = func(*Attempt, []int) []Failure { time.Sleep(10 * time.Millisecond); return nil }
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(at, func() { cancel(errGone) })
 				ok, err := Run(ctx, Config{Host: h, Nodes: 2, Shares: 2, Restarts: 1})
@@ -615,7 +615,7 @@ func TestGangIsCancelled(t *testing.T) {
 				}
 				for e, alive := range h.alive {
 					if alive > 0 {
-						t.Errorf("%d shares of epoch %d live", alive, e)
+						t.Errorf("%d shares of attempt %d live", alive, e)
 					}
 				}
 			})
@@ -623,17 +623,17 @@ func TestGangIsCancelled(t *testing.T) {
 	}
 }
 
-// A gang goes on with the epoch that an earlier program has left.
+// A gang goes on with the attempt that an earlier program has left.
 func TestGangIsTakenUp(t *testing.T) {
 	for name, released := range map[string]bool{"released": true, "not released": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t, 2, func(s *testShare) *Failure { s.sleep(time.Second); return nil })
 				nodes, _ := h.Grow(t.Context(), 2)
-				ok, err := Run(t.Context(), Config{Host: h, Nodes: 2, Shares: 2, Released: released, Epoch: &Epoch{Number: 7, Nodes: nodes, From: time.Now()}})
-				last := h.epochs[len(h.epochs)-1]
+				ok, err := Run(t.Context(), Config{Host: h, Nodes: 2, Shares: 2, Released: released, Attempt: &Attempt{Number: 7, Nodes: nodes, From: time.Now()}})
+				last := h.attempts[len(h.attempts)-1]
 				if want := map[bool]int{true: 7, false: 8}[released]; !ok || err != nil || last.Number != want {
-					t.Errorf("%t, %v, epoch %d, want %d: %q", ok, err, last.Number, want, h.log)
+					t.Errorf("%t, %v, attempt %d, want %d: %q", ok, err, last.Number, want, h.log)
 				}
 			})
 		})

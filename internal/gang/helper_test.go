@@ -36,23 +36,23 @@ type testHost struct {
 	mu       sync.Mutex
 	made     int
 	nodes    []*testNode
-	alive    map[int]int // shares that run, by epoch
+	alive    map[int]int // shares that run, by attempt
 	releases map[int]chan struct{}
 	log      []string
 	steps    []int64 // that were reported
-	epochs   []*Epoch
-	prepare  func(e *Epoch, fresh []int) []Failure
+	attempts []*Attempt
+	prepare  func(e *Attempt, fresh []int) []Failure
 	kept     int64
 	aside    []string
-	dirty    map[int]bool // epochs after which node 0 cannot be cleaned
-	unstart  map[int]int  // the share that cannot be started, by epoch
-	order    func(e *Epoch, failures []Failure) []Failure
+	dirty    map[int]bool // attempts after which node 0 cannot be cleaned
+	unstart  map[int]int  // the share that cannot be started, by attempt
+	order    func(e *Attempt, failures []Failure) []Failure
 }
 
 // A testShare is one process.
 type testShare struct {
 	ctx   context.Context
-	e     *Epoch
+	e     *Attempt
 	share int
 	track *Track
 }
@@ -109,18 +109,18 @@ func (h *testHost) Drop(n Node, broken error) {
 	h.nodes = slices.DeleteFunc(h.nodes, func(other *testNode) bool { return other == n })
 }
 
-func (h *testHost) Prepare(ctx context.Context, e *Epoch, fresh []int) []Failure {
+func (h *testHost) Prepare(ctx context.Context, e *Attempt, fresh []int) []Failure {
 	if h.prepare != nil {
 		return h.prepare(e, fresh)
 	}
 	return nil
 }
 
-func (h *testHost) Start(ctx context.Context, e *Epoch, t *Track) {
+func (h *testHost) Start(ctx context.Context, e *Attempt, t *Track) {
 	h.mu.Lock()
 	for number, alive := range h.alive {
 		if alive > 0 {
-			h.t.Errorf("epoch %d starts while %d shares of epoch %d live", e.Number, alive, number)
+			h.t.Errorf("attempt %d starts while %d shares of attempt %d live", e.Number, alive, number)
 		}
 	}
 	release := make(chan struct{})
@@ -150,7 +150,7 @@ func (h *testHost) Start(ctx context.Context, e *Epoch, t *Track) {
 	}
 }
 
-func (h *testHost) runShare(ctx context.Context, e *Epoch, t *Track, i int, release chan struct{}) *Failure {
+func (h *testHost) runShare(ctx context.Context, e *Attempt, t *Track, i int, release chan struct{}) *Failure {
 	if bad, ok := h.unstart[e.Number]; ok && bad == i {
 		return &Failure{Kind: NeverStarted, Rank: -1}
 	}
@@ -163,28 +163,28 @@ func (h *testHost) runShare(ctx context.Context, e *Epoch, t *Track, i int, rele
 	return h.script(&testShare{ctx, e, i, t})
 }
 
-func (h *testHost) Release(ctx context.Context, e *Epoch, _ *Track) []Failure {
+func (h *testHost) Release(ctx context.Context, e *Attempt, _ *Track) []Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.alive[e.Number] != e.shares() {
-		h.t.Errorf("epoch %d is released with %d of its shares", e.Number, h.alive[e.Number])
+		h.t.Errorf("attempt %d is released with %d of its shares", e.Number, h.alive[e.Number])
 	}
 	close(h.releases[e.Number])
 	return nil
 }
 
-func (e *Epoch) shares() int { return len(e.Nodes) }
+func (e *Attempt) shares() int { return len(e.Nodes) }
 
-func (h *testHost) Resume(ctx context.Context, e *Epoch, t *Track) {
+func (h *testHost) Resume(ctx context.Context, e *Attempt, t *Track) {
 	h.Start(ctx, e, t)
 	close(h.releases[e.Number])
 }
 
-func (h *testHost) Stacks(ctx context.Context, e *Epoch) map[int]string {
+func (h *testHost) Stacks(ctx context.Context, e *Attempt) map[int]string {
 	return map[int]string{0: "stack of 0", 1: "stack of 1"}
 }
 
-func (h *testHost) Clean(ctx context.Context, e *Epoch) []Failure {
+func (h *testHost) Clean(ctx context.Context, e *Attempt) []Failure {
 	if h.dirty[e.Number] {
 		return []Failure{{Kind: NeverStarted, Node: 0, Share: -1, Err: errors.New("cannot be cleaned")}}
 	}
@@ -194,7 +194,7 @@ func (h *testHost) Clean(ctx context.Context, e *Epoch) []Failure {
 func (h *testHost) Checkpoint() int64          { return h.kept }
 func (h *testHost) SetAside(checkpoint string) { h.aside = append(h.aside, checkpoint) }
 
-func (h *testHost) Order(e *Epoch, failures []Failure) []Failure {
+func (h *testHost) Order(e *Attempt, failures []Failure) []Failure {
 	if h.order != nil {
 		return h.order(e, failures)
 	}
@@ -202,20 +202,22 @@ func (h *testHost) Order(e *Epoch, failures []Failure) []Failure {
 	return failures
 }
 
-func (h *testHost) Report(s State, e *Epoch) {
+func (h *testHost) Report(s State, e *Attempt) {
 	h.logf("%d %v", e.Number, s)
 	if s == Failing || s == Done {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.epochs = append(h.epochs, e)
+		h.attempts = append(h.attempts, e)
 	}
 }
 
-func (h *testHost) Succeeded(context.Context, *Epoch) {}
+func (h *testHost) Succeeded(context.Context, *Attempt) {}
 
-func (h *testHost) Lagged(e *Epoch, share int, behind int64) { h.logf("%d lags by %d", share, behind) }
+func (h *testHost) Lagged(e *Attempt, share int, behind int64) {
+	h.logf("%d lags by %d", share, behind)
+}
 
-func (h *testHost) Reported(_ *Epoch, _ int, s steps.Step) {
+func (h *testHost) Reported(_ *Attempt, _ int, s steps.Step) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steps = append(h.steps, s.N)
@@ -228,7 +230,7 @@ func newHost(t *testing.T, nodes int, script func(s *testShare) *Failure) *testH
 	}
 }
 
-// last returns the failures of the last epoch.
-func (h *testHost) last() []Failure { return h.epochs[len(h.epochs)-1].Failures }
+// last returns the failures of the last attempt.
+func (h *testHost) last() []Failure { return h.attempts[len(h.attempts)-1].Failures }
 
 var errGone = errors.New("gone")

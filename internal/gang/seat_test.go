@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A node that another gang has had between two epochs gets its rank again, also if a new one has been given it meanwhile.
+// A node that another gang has had between two attempts gets its rank again, also if a new one has been given it meanwhile.
 func TestSeats(t *testing.T) {
 	nodes := map[string]Node{}
 	named := func(names string) (all []Node) {

@@ -16,11 +16,11 @@ import (
 // If nothing happens, a gang looks at its nodes and clocks each look.
 const look = 5 * time.Second
 
-// A Track follows an epoch while it lives. Its exported methods are for the Host: they do not block, and are called from
+// A Track follows an attempt while it lives. Its exported methods are for the Host: they do not block, and are called from
 // any goroutine.
 type Track struct {
 	g     *gang
-	e     *Epoch
+	e     *Attempt
 	wake  chan struct{}
 	stops []func() bool
 
@@ -28,7 +28,7 @@ type Track struct {
 	shares  []share
 	left    int       // shares that have not ended
 	first   time.Time // when the first share ended with success
-	from    time.Time // when the epoch was released
+	from    time.Time // when the attempt was released
 	steps   struct{ first, last int64 }
 	stall   *watchdog.Stall // nil before the release
 	start   *watchdog.Stall // the same for StartTimeout
@@ -37,7 +37,7 @@ type Track struct {
 	unheard bool // some node cannot be reached
 }
 
-// A share is one process, or one launcher, of an epoch.
+// A share is one process, or one launcher, of an attempt.
 type share struct {
 	prepared, ended, spoke bool
 	failure                *Failure
@@ -52,7 +52,7 @@ const (
 	lagTime  = time.Minute
 )
 
-func newTrack(g *gang, e *Epoch) *Track {
+func newTrack(g *gang, e *Attempt) *Track {
 	t := &Track{g: g, e: e, wake: make(chan struct{}, 1), shares: make([]share, g.Shares), left: g.Shares}
 	for _, n := range e.Nodes {
 		t.stops = append(t.stops, context.AfterFunc(n.Context(), t.poke))
@@ -138,7 +138,7 @@ func (t *Track) Sample(node int, device string, utilization, memoryGiB float64) 
 	t.idle.sample(deviceOf{node, device}, utilization, memoryGiB, now)
 }
 
-// Fault notes a fault that ends the epoch.
+// Fault notes a fault that ends the attempt.
 func (t *Track) Fault(f Failure) {
 	f.At = time.Now()
 	t.mu.Lock()
@@ -180,7 +180,7 @@ func (t *Track) Ended(share int, f *Failure) {
 	t.poke()
 }
 
-// unstarted notes that no share of the epoch runs.
+// unstarted notes that no share of the attempt runs.
 func (t *Track) unstarted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -256,7 +256,7 @@ func (t *Track) follow(ctx context.Context) (failures []Failure) {
 }
 
 // collect waits a few seconds for what else fails, and returns all of it. A node that cannot be reached may be lost, or have
-// failed first, so it is waited for longer: another epoch needs it, or its loss, too.
+// failed first, so it is waited for longer: another attempt needs it, or its loss, too.
 func (t *Track) collect(ctx context.Context, known []Failure) []Failure {
 	from := time.Now()
 	for _, d := range []time.Duration{lossTime, collectTime} {
@@ -301,7 +301,7 @@ func (t *Track) wait(bound time.Duration) {
 	t.settle()
 }
 
-// settle puts the steps into the epoch.
+// settle puts the steps into the attempt.
 func (t *Track) settle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -387,12 +387,12 @@ func (t *Track) overdue(now time.Time) []Failure {
 	if at, ok := t.start.Deadline(); ok && !now.Before(at) {
 		awaited := "the program's first step or line of output"
 		if t.g.stepped {
-			awaited = "the epoch's first step"
+			awaited = "the attempt's first step"
 		}
 		return t.stalled(fmt.Errorf("StartTimeout: %s has not come %v after the start", awaited, t.g.startTimeout()))
 	}
 	if at, ok := t.stall.Deadline(); ok && !now.Before(at) {
-		awaited := "the epoch's first step, and it has printed nothing"
+		awaited := "the attempt's first step, and it has printed nothing"
 		if last, any := t.stall.Reported(); any {
 			awaited = fmt.Sprintf("a step after %d, or a checkpoint that grows,", last)
 		}
@@ -414,7 +414,7 @@ func (t *Track) overdue(now time.Time) []Failure {
 }
 
 // started reports whether the program has begun to work. A step needs all processes, of which only one may report it.
-// Before the first step of any epoch, output has to do.
+// Before the first step of any attempt, output has to do.
 func (t *Track) started() bool {
 	if t.g.stepped {
 		return t.steps.last > 0

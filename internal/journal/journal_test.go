@@ -415,12 +415,12 @@ func TestOpenOfBrokenFiles(t *testing.T) {
 var goldenTrainings = []Training{
 	{ID: "g1", Name: "over", Over: true},
 	{
-		ID: "g2", Name: "llm", Began: 1, Epoch: 1, Nodes: []string{"p-0", "p-1"}, Shares: 4, Processes: 2, Port: 29500, Launcher: 1, Function: true,
+		ID: "g2", Name: "llm", Began: 1, Attempt: 1, Nodes: []string{"p-0", "p-1"}, Shares: 4, Processes: 2, Port: 29500, Launcher: 1, Function: true,
 		Prepared: 2, Released: 3, Resumed: "step-10", Checks: 1, Restarts: 1, Fruitless: 1, Step: 20,
 	},
 	{
-		ID: "g2", Name: "llm", Began: 1, Epoch: 2, Nodes: []string{"p-0", ""}, Shares: 4, Processes: 2, Port: 29501, Launcher: 1, Prepared: 12, Released: 13,
-		Resumed: "step-20", Checks: 2, Restarts: 2, Fruitless: 1, Step: 25, Past: []PastEpoch{{
+		ID: "g2", Name: "llm", Began: 1, Attempt: 2, Nodes: []string{"p-0", ""}, Shares: 4, Processes: 2, Port: 29501, Launcher: 1, Prepared: 12, Released: 13,
+		Resumed: "step-20", Checks: 2, Restarts: 2, Fruitless: 1, Step: 25, Past: []PastAttempt{{
 			Number: 1, Nodes: []Location{{Rank: 0, Name: "p-0"}, {Rank: 1, Name: "p-1"}}, From: 5, To: 9, Resumed: "step-10", First: 11, Last: 20, Failure: "exit code 3",
 		}},
 	},

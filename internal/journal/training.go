@@ -17,36 +17,36 @@ type Training struct {
 	Over bool `cbor:",omitzero"`
 	// Began is when it began, in Unix nanoseconds.
 	Began int64 `cbor:",omitzero"`
-	// Epoch is the number of the last one. Nodes are the names of its machines, empty for one that was given back. Shares is the
+	// Attempt is the number of the last one. Nodes are the names of its machines, empty for one that was given back. Shares is the
 	// number of processes that were started.
-	Epoch  int      `cbor:",omitzero"`
-	Nodes  []string `cbor:",omitzero"`
-	Shares int      `cbor:",omitzero"`
+	Attempt int      `cbor:"Epoch,omitzero"` // its name in files that older versions have written
+	Nodes   []string `cbor:",omitzero"`
+	Shares  int      `cbor:",omitzero"`
 	// Processes is how many run on each node.
 	Processes int `cbor:",omitzero"`
 	Port      int `cbor:",omitzero"`
 	// Launcher is how they were started. Function reports that they are calls.
 	Launcher int  `cbor:",omitzero"`
 	Function bool `cbor:",omitzero"`
-	// Prepared is when the epoch's processes were started, and Released when they were released, in Unix nanoseconds. Zero
+	// Prepared is when the attempt's processes were started, and Released when they were released, in Unix nanoseconds. Zero
 	// means that they were not.
 	Prepared, Released int64  `cbor:",omitzero"`
 	Resumed            string `cbor:",omitzero"`
 	// Checks is how often its check was run.
 	Checks int `cbor:",omitzero"`
-	// Restarts are the failures of the program that came before, and Fruitless the epochs in a row that got no further.
+	// Restarts are the failures of the program that came before, and Fruitless the attempts in a row that got no further.
 	Restarts, Fruitless int `cbor:",omitzero"`
 	// Step is the greatest that was reported.
 	Step int64 `cbor:",omitzero"`
-	// Past are the epochs before.
-	Past []PastEpoch `cbor:",omitzero"`
+	// Past are the attempts before.
+	Past []PastAttempt `cbor:",omitzero"`
 }
 
-// Differs returns how a training differs from another one that is to go on with it, or nil. Before its first epoch nothing
+// Differs returns how a training differs from another one that is to go on with it, or nil. Before its first attempt nothing
 // does.
 func (t *Training) Differs(nodes, launcher int, function bool) error {
 	switch {
-	case t.Epoch == 0:
+	case t.Attempt == 0:
 		return nil
 	case nodes != len(t.Nodes):
 		return fmt.Errorf("it has %d nodes, and not %d", len(t.Nodes), nodes)
@@ -56,8 +56,8 @@ func (t *Training) Differs(nodes, launcher int, function bool) error {
 	return nil
 }
 
-// A PastEpoch is an epoch that is over.
-type PastEpoch struct {
+// A PastAttempt is an attempt that is over.
+type PastAttempt struct {
 	Number      int
 	Nodes       []Location
 	From, To    int64

@@ -11,8 +11,8 @@ func TestTrainingIDsStayKnown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.tasks")
 	j := Create(path, testSpec{}, "/r", func(err error) { t.Error(err) })
 	for _, tr := range []Training{
-		{ID: "g9", Epoch: 1}, {ID: "g10", Epoch: 1}, {ID: "g11", Epoch: 1},
-		{ID: "g10", Over: true}, {ID: "g11", Over: true}, {ID: "g9", Epoch: 2},
+		{ID: "g9", Attempt: 1}, {ID: "g10", Attempt: 1}, {ID: "g11", Attempt: 1},
+		{ID: "g10", Over: true}, {ID: "g11", Over: true}, {ID: "g9", Attempt: 2},
 	} {
 		j.AddTraining(tr)
 	}
@@ -28,7 +28,7 @@ func TestTrainingIDsStayKnown(t *testing.T) {
 		for _, tr := range s.Trainings {
 			known[tr.ID] = tr
 		}
-		if known["g9"].Epoch != 2 || !known["g11"].Over {
+		if known["g9"].Attempt != 2 || !known["g11"].Over {
 			t.Errorf("%+v", s.Trainings)
 		}
 	}

@@ -30,8 +30,8 @@ func FuzzReadList(f *testing.F) {
 func FuzzPort(f *testing.F) {
 	f.Add("  0: 0100007F:733C 00000000:0000 0A 0\n", 1, 0)
 	f.Add(": : : :\n  0: :ZZ x 0A\n", -5, 29500)
-	f.Fuzz(func(t *testing.T, sockets string, epoch, before int) {
-		port, err := Port(sockets, epoch, before)
+	f.Fuzz(func(t *testing.T, sockets string, attempt, before int) {
+		port, err := Port(sockets, attempt, before)
 		if err != nil && !errors.Is(err, ErrNoPort) || err == nil && (port < firstPort || port >= firstPort+ports || port == before) {
 			t.Errorf("%d, %v", port, err)
 		}

@@ -35,12 +35,12 @@ func (l Launcher) String() string {
 	return "MPI"
 }
 
-// A Gang is one epoch of a training.
+// A Gang is one attempt of a training.
 type Gang struct {
-	// Training is its name. Epoch counts from 1.
+	// Training is its name. Attempt counts from 1.
 	Training string
-	Epoch    int
-	// Port is the port of the first node at which the processes meet. No other epoch beside this one has it.
+	Attempt  int
+	// Port is the port of the first node at which the processes meet. No other attempt beside this one has it.
 	Port int
 	// Processes is the number of processes on each node.
 	Processes int
@@ -59,7 +59,7 @@ func (g *Gang) World() int { return len(g.Addrs) * g.Processes }
 func (g *Gang) Env(l Launcher, node, local int) map[string]string {
 	env := map[string]string{
 		"GPUTRAIN_TRAINING":    g.Training,
-		"GPUTRAIN_EPOCH":       strconv.Itoa(g.Epoch),
+		"GPUTRAIN_ATTEMPT":     strconv.Itoa(g.Attempt),
 		"GPUTRAIN_MASTER_PORT": strconv.Itoa(g.Port),
 		"GPUTRAIN_PROCESSES":   strconv.Itoa(g.Processes),
 		"GPUTRAIN_WORLD_SIZE":  strconv.Itoa(g.World()),
@@ -127,7 +127,7 @@ func (g *Gang) torchrunEnv(node int) map[string]string {
 		"PET_MASTER_ADDR":      g.Addrs[0],
 		"PET_MASTER_PORT":      strconv.Itoa(g.Port),
 		"PET_RDZV_BACKEND":     "static",
-		"PET_RDZV_ID":          fmt.Sprintf("%s-%d", g.Training, g.Epoch),
+		"PET_RDZV_ID":          fmt.Sprintf("%s-%d", g.Training, g.Attempt),
 		"PET_MAX_RESTARTS":     "0",
 		"PET_MONITOR_INTERVAL": "0.1", // older ones look at their processes every 5 s
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 var twoByTwo = Gang{
-	Training: "llm", Epoch: 3, Port: 29502, Processes: 2,
+	Training: "llm", Attempt: 3, Port: 29502, Processes: 2,
 	Addrs: []string{"10.0.0.4", "10.0.0.5"}, Interfaces: []string{"", "eth1"},
 }
 
@@ -51,7 +51,7 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestRanksAreDistinct(t *testing.T) {
-	g := Gang{Training: "a", Epoch: 1, Port: 29500, Processes: 3, Addrs: []string{"10.0.0.1", "10.0.0.2"}}
+	g := Gang{Training: "a", Attempt: 1, Port: 29500, Processes: 3, Addrs: []string{"10.0.0.1", "10.0.0.2"}}
 	for rank := range g.World() {
 		env := g.Env(Processes, rank/3, rank%3)
 		if env["RANK"] != fmt.Sprint(rank) || env["JAX_PROCESS_ID"] != fmt.Sprint(rank) || env["LOCAL_RANK"] != fmt.Sprint(rank%3) {
@@ -75,14 +75,14 @@ func TestRanksAreDistinct(t *testing.T) {
 }
 
 func TestManyProcessesHaveNoTeeForOldTorch(t *testing.T) {
-	g := Gang{Training: "a", Epoch: 1, Processes: 10, Addrs: []string{"10.0.0.1"}}
+	g := Gang{Training: "a", Attempt: 1, Processes: 10, Addrs: []string{"10.0.0.1"}}
 	if v, set := g.Env(Torchrun, 0, 0)["PET_TEE"]; set {
 		t.Errorf("PET_TEE=%s would redirect rank 9", v)
 	}
 }
 
 func TestIPv6(t *testing.T) {
-	g := Gang{Training: "a", Epoch: 1, Port: 29500, Processes: 1, Addrs: []string{"fd00::1", "fd00::2"}}
+	g := Gang{Training: "a", Attempt: 1, Port: 29500, Processes: 1, Addrs: []string{"fd00::1", "fd00::2"}}
 	env := g.Env(Processes, 0, 0)
 	if env["MASTER_ADDR"] != "fd00::1" || env["JAX_COORDINATOR_ADDRESS"] != "[fd00::1]:29500" {
 		t.Errorf("got %v", env)

@@ -25,7 +25,7 @@ func TestMPI(t *testing.T) {
 			}
 		}
 	}
-	for epoch, tt := range []struct {
+	for attempt, tt := range []struct {
 		name    string
 		env     map[string]string
 		printed func(*testing.T) func(string)
@@ -50,7 +50,7 @@ func TestMPI(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := &Gang{Training: strings.ReplaceAll(tt.name, " ", "-"), Epoch: epoch + 1, Port: 29500, Processes: 2, Addrs: c.addrs}
+			g := &Gang{Training: strings.ReplaceAll(tt.name, " ", "-"), Attempt: attempt + 1, Port: 29500, Processes: 2, Addrs: c.addrs}
 			var printed func(string)
 			if tt.printed != nil {
 				printed = tt.printed(t)
@@ -71,7 +71,7 @@ func TestMPI(t *testing.T) {
 					t.Errorf("no %q", want)
 				}
 			}
-			c.nothingLeft(t, fmt.Sprintf("GPUTRAIN_EPOCH=%d", g.Epoch))
+			c.nothingLeft(t, fmt.Sprintf("GPUTRAIN_ATTEMPT=%d", g.Attempt))
 			if t.Failed() {
 				t.Log(r.output)
 			}
@@ -97,22 +97,22 @@ func (c *containers) nothingLeft(t *testing.T, variable string) {
 	}
 }
 
-// TestMPIKilledByEnvironment ends a gang whose ranks have process groups of their own, as gputrain does between epochs.
+// TestMPIKilledByEnvironment ends a gang whose ranks have process groups of their own, as gputrain does between attempts.
 func TestMPIKilledByEnvironment(t *testing.T) {
 	c := startContainers(t, 3)
-	g := &Gang{Training: "hang", Epoch: 9, Port: 29500, Processes: 2, Addrs: c.addrs}
+	g := &Gang{Training: "hang", Attempt: 9, Port: 29500, Processes: 2, Addrs: c.addrs}
 	hung := regexp.MustCompile(`step=2/.* rank=5`)
 	var once sync.Once
 	r := c.mpirun(t, g, map[string]string{"FAULT": "hang:1:3:*"}, func(printed string) {
 		if hung.MatchString(printed) {
 			once.Do(func() {
 				for node := range c.ids {
-					if found := c.marked(t, node, "GPUTRAIN_EPOCH=9", ""); strings.Count(found, "mpi.py") < 2 {
+					if found := c.marked(t, node, "GPUTRAIN_ATTEMPT=9", ""); strings.Count(found, "mpi.py") < 2 {
 						t.Errorf("node %d has no ranks: %s", node, found)
 					}
 				}
 				for node := range c.ids {
-					c.marked(t, node, "GPUTRAIN_EPOCH=9", "KILL")
+					c.marked(t, node, "GPUTRAIN_ATTEMPT=9", "KILL")
 				}
 			})
 		}
@@ -120,5 +120,5 @@ func TestMPIKilledByEnvironment(t *testing.T) {
 	if r.code != 137 || r.relay != nil {
 		t.Errorf("exit code %d; relay: %v; %s", r.code, r.relay, r.output)
 	}
-	c.nothingLeft(t, "GPUTRAIN_EPOCH=9")
+	c.nothingLeft(t, "GPUTRAIN_ATTEMPT=9")
 }

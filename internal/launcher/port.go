@@ -29,9 +29,9 @@ type Commands interface {
 	ExecMoving(ctx context.Context, command string, stdin io.Reader, stdout, stderr io.Writer) error
 }
 
-// FreePort returns a port for an epoch on the gang's first node: see [Port]. Trainings begin to look at different ports, since
+// FreePort returns a port for an attempt on the gang's first node: see [Port]. Trainings begin to look at different ports, since
 // those of one machine that start at the same time would find the same one free.
-func FreePort(ctx context.Context, node Commands, training string, epoch, before int) (int, error) {
+func FreePort(ctx context.Context, node Commands, training string, attempt, before int) (int, error) {
 	sockets := bounded.Buffer{Most: MaxSockets}
 	// A kernel without IPv6 has no tcp6, and another system than Linux has neither: what is in use there is not known.
 	err := node.ExecMoving(ctx, "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null || :", nil, &sockets, nil)
@@ -40,13 +40,13 @@ func FreePort(ctx context.Context, node Commands, training string, epoch, before
 	}
 	sum := fnv.New32a()
 	sum.Write([]byte(training))
-	return Port(sockets.String(), epoch+int(sum.Sum32()%ports), before)
+	return Port(sockets.String(), attempt+int(sum.Sum32()%ports), before)
 }
 
-// Port returns the first port that is free by /proc/net/tcp and tcp6, whose lines sockets has, from 29500 + epoch - 1 on. The
-// last one is 29899, after which it begins anew. It is never before, the port of the last epoch, from which processes may
+// Port returns the first port that is free by /proc/net/tcp and tcp6, whose lines sockets has, from 29500 + attempt - 1 on. The
+// last one is 29899, after which it begins anew. It is never before, the port of the last attempt, from which processes may
 // be left.
-func Port(sockets string, epoch, before int) (int, error) {
+func Port(sockets string, attempt, before int) (int, error) {
 	taken := map[int]bool{before: true}
 	for line := range strings.Lines(sockets) {
 		words := strings.Fields(line) // "0: 0100007F:733C 00000000:0000 0A", and more
@@ -59,7 +59,7 @@ func Port(sockets string, epoch, before int) (int, error) {
 		}
 	}
 	for i := range ports {
-		if port := firstPort + (max(epoch, 1)-1+i)%ports; !taken[port] {
+		if port := firstPort + (max(attempt, 1)-1+i)%ports; !taken[port] {
 			return port, nil
 		}
 	}

@@ -18,25 +18,25 @@ func TestPort(t *testing.T) {
 	const header = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	six := "   0: 00000000000000000000000001000000:733C 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0\n"
 	for _, tt := range []struct {
-		name          string
-		sockets       string
-		epoch, before int
-		want          int
+		name            string
+		sockets         string
+		attempt, before int
+		want            int
 	}{
 		{"nothing is known", "", 1, 0, 29500},
-		{"third epoch", header, 3, 29501, 29502},
+		{"third attempt", header, 3, 29501, 29502},
 		{"listening", header + socket(29500, "0A") + socket(29501, "0A"), 1, 0, 29502},
 		{"listening with IPv6", header + six, 1, 0, 29501},
 		{"connected", header + socket(29500, "01"), 1, 0, 29501},
 		{"over", header + socket(29500, "06"), 1, 0, 29500},
-		{"the last epoch's", header, 1, 29500, 29501},
+		{"the last attempt's", header, 1, 29500, 29501},
 		{"begins anew", header + socket(29899, "0A"), 400, 0, 29500},
-		{"many epochs", header, 401, 0, 29500},
-		{"no epoch", header, 0, 0, 29500},
+		{"many attempts", header, 401, 0, 29500},
+		{"no attempt", header, 0, 0, 29500},
 		{"no table", "cat: /proc/net/tcp: No such file\n 1 2 3\nx y:zz z 0A\n", 1, 0, 29500},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, err := Port(tt.sockets, tt.epoch, tt.before); got != tt.want || err != nil {
+			if got, err := Port(tt.sockets, tt.attempt, tt.before); got != tt.want || err != nil {
 				t.Errorf("got %d, %v, want %d", got, err, tt.want)
 			}
 		})

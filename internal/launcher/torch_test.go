@@ -48,9 +48,9 @@ func (c *containers) shares(t *testing.T, g *Gang, l Launcher, env map[string]st
 func TestTorch(t *testing.T) {
 	c := startContainers(t, 2)
 	port := 29500
-	gang := func(name string, epoch int) *Gang {
+	gang := func(name string, attempt int) *Gang {
 		port++
-		return &Gang{Training: name, Epoch: epoch, Port: port, Processes: 1, Addrs: c.addrs, Interfaces: []string{"eth0", "eth0"}}
+		return &Gang{Training: name, Attempt: attempt, Port: port, Processes: 1, Addrs: c.addrs, Interfaces: []string{"eth0", "eth0"}}
 	}
 	env := func(more ...string) map[string]string {
 		all := map[string]string{"STEPS": "12", "GPUTRAIN_CHECKPOINTS": "/tmp/checkpoints"}

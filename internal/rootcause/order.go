@@ -11,7 +11,7 @@ import (
 	"github.com/gputrain/gputrain/internal/attempt"
 )
 
-// Order returns the failures of one epoch, the root cause first. The root is the first of these, within each the earliest:
+// Order returns the failures of one attempt, the root cause first. The root is the first of these, within each the earliest:
 //
 //  1. a node that was lost, or whose device had a fault in the minute before;
 //  2. out of memory, disk full, and the signals SEGV, BUS, ILL and FPE;

@@ -28,7 +28,7 @@ type Commands interface {
 var script string
 
 // Dump returns the stacks of all of this user's processes on a node in whose environment there is match, such as
-// "GPUTRAIN_EPOCH=3": by py-spy if that is installed and may look, otherwise what the kernel tells. It returns what came in ten
+// "GPUTRAIN_ATTEMPT=3": by py-spy if that is installed and may look, otherwise what the kernel tells. It returns what came in ten
 // seconds, which may be nothing. match is in an argument: it holds no secret.
 func Dump(ctx context.Context, c Commands, match string) string {
 	quoted, err := supervisor.Quote(match)

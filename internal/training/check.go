@@ -17,13 +17,13 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
-// A checker runs the user's check on the nodes of an epoch.
+// A checker runs the user's check on the nodes of an attempt.
 type checker struct {
 	t *Training
-	e *gang.Epoch
+	e *gang.Attempt
 }
 
-// run runs the check on all nodes of an epoch together. If it fails there, it runs on pairs of them, and those that
+// run runs the check on all nodes of an attempt together. If it fails there, it runs on pairs of them, and those that
 // fail in two different pairs are the nodes that are not fit. Of nodes that cannot be told apart so, it is the one on which
 // it failed first.
 func (c checker) run(ctx context.Context) []gang.Failure {

@@ -69,8 +69,8 @@ func (c noticing) ExecMoving(ctx context.Context, command string, stdin io.Reade
 	return err
 }
 
-// heard waits until all nodes of an epoch can be reached. It returns false if one is lost, or ctx ends, before.
-func heard(ctx context.Context, e *gang.Epoch) bool {
+// heard waits until all nodes of an attempt can be reached. It returns false if one is lost, or ctx ends, before.
+func heard(ctx context.Context, e *gang.Attempt) bool {
 	for ctx.Err() == nil && len(gang.Lost(e)) == 0 {
 		up := true
 		for _, n := range e.Nodes {

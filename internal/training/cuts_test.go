@@ -59,9 +59,9 @@ func (c cutCommands) ExecMoving(ctx context.Context, command string, stdin io.Re
 	return cmd.Run()
 }
 
-// cutEpoch returns an epoch of nodes whose connections are cut.
-func cutEpoch(t *testing.T, cuts ...int) *gang.Epoch {
-	e := &gang.Epoch{Number: 1}
+// cutAttempt returns an attempt of nodes whose connections are cut.
+func cutAttempt(t *testing.T, cuts ...int) *gang.Attempt {
+	e := &gang.Attempt{Number: 1}
 	for rank, n := range cuts {
 		e.Nodes = append(e.Nodes, &cutNode{rank: rank, ctx: t.Context(), cuts: n})
 	}
@@ -71,14 +71,14 @@ func cutEpoch(t *testing.T, cuts ...int) *gang.Epoch {
 // A node whose connection is cut while it is cleaned up, or checked, is not given up for that.
 func TestCutsAreNoFailures(t *testing.T) {
 	training := New(Config{PoolID: "cuts-" + strings.ToLower(t.Name()), ID: "g1", Nodes: 2, Processes: 1})
-	if failures := training.Clean(t.Context(), cutEpoch(t, 2, 0)); len(failures) > 0 {
+	if failures := training.Clean(t.Context(), cutAttempt(t, 2, 0)); len(failures) > 0 {
 		t.Errorf("cleaned up: %+v", failures)
 	}
-	if got, err := shell(t.Context(), cutEpoch(t, 3).Nodes[0].(Node), "echo once"); got != "once\n" || err != nil {
+	if got, err := shell(t.Context(), cutAttempt(t, 3).Nodes[0].(Node), "echo once"); got != "once\n" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
 	noted := func(err error) { t.Log(err) }
-	e := cutEpoch(t, 0, 2)
+	e := cutAttempt(t, 0, 2)
 	if failures := new(devices).preflight(t.Context(), e, preflight.Options{Processes: 1}, noted); len(failures) > 0 {
 		t.Errorf("checked: %+v", failures)
 	}
@@ -88,7 +88,7 @@ func TestCutsAreNoFailures(t *testing.T) {
 		}
 	}
 	// One that is always cut is no broken node either, and no reason to end.
-	failures := new(devices).preflight(t.Context(), cutEpoch(t, 0, 1000), preflight.Options{Processes: 1}, noted)
+	failures := new(devices).preflight(t.Context(), cutAttempt(t, 0, 1000), preflight.Options{Processes: 1}, noted)
 	if len(failures) == 0 {
 		t.Error("a node that never answers has passed")
 	}
@@ -102,14 +102,14 @@ func TestCutsAreNoFailures(t *testing.T) {
 // Nodes that cannot be reached are waited for, unless they are lost.
 func TestHeard(t *testing.T) {
 	lost, lose := context.WithCancelCause(t.Context())
-	e := &gang.Epoch{Nodes: []gang.Node{&awayNode{cutNode{ctx: lost}}}}
+	e := &gang.Attempt{Nodes: []gang.Node{&awayNode{cutNode{ctx: lost}}}}
 	done := make(chan bool, 1)
 	go func() { done <- heard(t.Context(), e) }()
 	lose(errors.New("gone"))
 	if <-done {
 		t.Error("a lost node was heard")
 	}
-	if !heard(t.Context(), cutEpoch(t, 0, 0)) {
+	if !heard(t.Context(), cutAttempt(t, 0, 0)) {
 		t.Error("nodes that can be reached were not heard")
 	}
 }

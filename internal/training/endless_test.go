@@ -57,7 +57,7 @@ func TestCommandsWithoutEnd(t *testing.T) {
 			_, err := launcher.FreePort(t.Context(), n.Commands(), "t", 1, 0)
 			return err
 		},
-		"the end of an epoch": func(n *endlessNode) error {
+		"the end of an attempt": func(n *endlessNode) error {
 			_, err := shell(t.Context(), n, killMarked)
 			return err
 		},

@@ -86,7 +86,7 @@ func (t *Config) ranks(share int) (ranks []int) {
 }
 
 // Stacks is for the gang.
-func (t *Training) Stacks(ctx context.Context, e *gang.Epoch) map[int]string {
+func (t *Training) Stacks(ctx context.Context, e *gang.Attempt) map[int]string {
 	if t.Program.Function != "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (t *Training) Stacks(ctx context.Context, e *gang.Epoch) map[int]string {
 }
 
 // Order is for the gang.
-func (t *Training) Order(e *gang.Epoch, failures []gang.Failure) []gang.Failure {
+func (t *Training) Order(e *gang.Attempt, failures []gang.Failure) []gang.Failure {
 	if i := slices.IndexFunc(failures, func(f gang.Failure) bool { return f.Final && f.Share < 0 }); i > 0 {
 		failures = append([]gang.Failure{failures[i]}, slices.Delete(slices.Clone(failures), i, i+1)...)
 	}
@@ -210,10 +210,10 @@ func (j judge) untold(v rootcause.Verdict, failures []gang.Failure) gang.Failure
 	return f
 }
 
-// judge judges the failures of an epoch.
+// judge judges the failures of an attempt.
 type judge struct {
 	t *Training
-	e *gang.Epoch
+	e *gang.Attempt
 }
 
 // judged returns a failure with what is known of its cause.
@@ -260,7 +260,7 @@ func join(err error, text string) error {
 	return fmt.Errorf("%w; %s", err, text)
 }
 
-// evidence returns what is known of all shares of an epoch, and the failures that they are, or -1 for those that run.
+// evidence returns what is known of all shares of an attempt, and the failures that they are, or -1 for those that run.
 func (j judge) evidence(failures []gang.Failure) (given []rootcause.Failure, of []int) {
 	t, e := j.t, j.e
 	t.mu.Lock()

@@ -72,9 +72,9 @@ func (l *logbook) step(n int64) {
 	}
 }
 
-// past records an epoch that is over.
-func (l *logbook) past(e *gang.Epoch, locate func(Node) journal.Location, describe func(*gang.Epoch) string) {
-	p := journal.PastEpoch{Number: e.Number, To: e.To.UnixNano(), Resumed: e.Resumed, First: e.First, Last: e.Last}
+// past records an attempt that is over.
+func (l *logbook) past(e *gang.Attempt, locate func(Node) journal.Location, describe func(*gang.Attempt) string) {
+	p := journal.PastAttempt{Number: e.Number, To: e.To.UnixNano(), Resumed: e.Resumed, First: e.First, Last: e.Last}
 	if !e.From.IsZero() {
 		p.From = e.From.UnixNano()
 	}

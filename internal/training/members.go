@@ -24,8 +24,8 @@ type members struct {
 	resumed string          // the checkpoint to go on from, or empty
 }
 
-// gangOf returns an epoch's nodes, which run the program.
-func (t *Training) gangOf(e *gang.Epoch) *members {
+// gangOf returns an attempt's nodes, which run the program.
+func (t *Training) gangOf(e *gang.Attempt) *members {
 	nodes := make([]Node, len(e.Nodes))
 	for i, n := range e.Nodes {
 		nodes[i] = n.(Node)
@@ -36,10 +36,10 @@ func (t *Training) gangOf(e *gang.Epoch) *members {
 }
 
 // together returns nodes that run a command under the training's launcher.
-func (t *Training) together(nodes []Node, epoch, port int, pattern attempt.Command) *members {
+func (t *Training) together(nodes []Node, attempt, port int, pattern attempt.Command) *members {
 	m := &members{
 		t: t, nodes: nodes, pattern: pattern, shares: t.Shares() * len(nodes) / t.Nodes,
-		layout: &launcher.Gang{Training: t.Name, Epoch: epoch, Port: port, Processes: t.Processes},
+		layout: &launcher.Gang{Training: t.Name, Attempt: attempt, Port: port, Processes: t.Processes},
 	}
 	if t.Launcher == launcher.MPI {
 		m.shares = 1
@@ -70,7 +70,7 @@ func (m *members) command(ctx context.Context, s *started) *attempt.Command {
 	c.Grace = gang.KillGrace
 	c.Place = attempt.Place{
 		Node: s.node.Name(), NodeRank: s.node.Rank(), Rank: s.rank, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0],
-		Index: s.share, Attempt: m.layout.Epoch,
+		Index: s.share, Attempt: m.layout.Attempt,
 	}
 	c.Env = m.env(s.rank, s.share-s.rank*m.shares/len(m.nodes))
 	c.Args, c.Script = m.layout.Command(m.t.Launcher, c.Args, c.Script)
@@ -133,7 +133,7 @@ func (m *members) daemon(ctx context.Context, node int, id, command string) (int
 	c := attempt.Command{
 		Attempt: attempt.Attempt{ID: id, Share: memory, From: source(m.t.Name, node, n), Context: ctx, Dir: m.pattern.Dir, Started: func() {}},
 		NodeID:  id, Script: command, Env: m.env(node, 0), Secrets: m.pattern.Secrets, HoldsLease: m.pattern.HoldsLease, Grace: gang.KillGrace,
-		Place: attempt.Place{Node: n.Name(), NodeRank: n.Rank(), Rank: node, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0], Attempt: m.layout.Epoch},
+		Place: attempt.Place{Node: n.Name(), NodeRank: n.Rank(), Rank: node, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0], Attempt: m.layout.Attempt},
 	}
 	o := m.t.Runner.Run(ctx, n, n.Supervisor(), &c)
 	if o.Release != nil {

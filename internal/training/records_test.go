@@ -50,25 +50,25 @@ func TestTraceback(t *testing.T) {
 	}
 }
 
-// A filesHost is a gang of two shares. Share 1 fails, and its files come until the epoch ends.
+// A filesHost is a gang of two shares. Share 1 fails, and its files come until the attempt ends.
 type filesHost struct {
 	gang.Host
 	t    *Training
 	node *cutNode
-	last *gang.Epoch
+	last *gang.Attempt
 }
 
 func (h *filesHost) Grow(context.Context, int) ([]gang.Node, error) { return []gang.Node{h.node}, nil }
-func (h *filesHost) Prepare(context.Context, *gang.Epoch, []int) []gang.Failure {
+func (h *filesHost) Prepare(context.Context, *gang.Attempt, []int) []gang.Failure {
 	return nil
 }
-func (h *filesHost) Release(context.Context, *gang.Epoch, *gang.Track) []gang.Failure { return nil }
-func (h *filesHost) Clean(context.Context, *gang.Epoch) []gang.Failure                { return nil }
-func (h *filesHost) Checkpoint() int64                                                { return -1 }
-func (h *filesHost) Report(_ gang.State, e *gang.Epoch)                               { h.last = e }
-func (h *filesHost) Order(_ *gang.Epoch, failures []gang.Failure) []gang.Failure      { return failures }
+func (h *filesHost) Release(context.Context, *gang.Attempt, *gang.Track) []gang.Failure { return nil }
+func (h *filesHost) Clean(context.Context, *gang.Attempt) []gang.Failure                { return nil }
+func (h *filesHost) Checkpoint() int64                                                  { return -1 }
+func (h *filesHost) Report(_ gang.State, e *gang.Attempt)                               { h.last = e }
+func (h *filesHost) Order(_ *gang.Attempt, failures []gang.Failure) []gang.Failure      { return failures }
 
-func (h *filesHost) Start(ctx context.Context, _ *gang.Epoch, track *gang.Track) {
+func (h *filesHost) Start(ctx context.Context, _ *gang.Attempt, track *gang.Track) {
 	for share := range 2 {
 		track.Prepared(share)
 		a := h.t.attempt(ctx, &started{share: share, track: track, output: &output.Share{}, progress: &progress{track: track, share: share}})

@@ -17,12 +17,12 @@ type saver struct {
 	keeper *checkpoint.Keeper // nil if none are kept
 
 	mu      sync.Mutex
-	current *saving // of the last epoch, or nil
+	current *saving // of the last attempt, or nil
 	made    int64   // grows with each checkpoint that comes here
 	next    func()  // called once the next one has come, or nil
 }
 
-// saving copies the checkpoints of one epoch.
+// saving copies the checkpoints of one attempt.
 type saving struct {
 	nodes []checkpoint.Node
 	stop  context.CancelFunc
@@ -30,8 +30,8 @@ type saving struct {
 	once  sync.Once
 }
 
-// checkpointNodes returns where the nodes of an epoch have the checkpoints.
-func checkpointNodes(e *gang.Epoch) []checkpoint.Node {
+// checkpointNodes returns where the nodes of an attempt have the checkpoints.
+func checkpointNodes(e *gang.Attempt) []checkpoint.Node {
 	nodes := make([]checkpoint.Node, len(e.Nodes))
 	for i, n := range e.Nodes {
 		nodes[i] = n.(Node).Checkpoints()
@@ -39,8 +39,8 @@ func checkpointNodes(e *gang.Epoch) []checkpoint.Node {
 	return nodes
 }
 
-// restore puts the newest checkpoint on all nodes of an epoch.
-func (v *saver) restore(ctx context.Context, e *gang.Epoch) []gang.Failure {
+// restore puts the newest checkpoint on all nodes of an attempt.
+func (v *saver) restore(ctx context.Context, e *gang.Attempt) []gang.Failure {
 	if v.keeper == nil {
 		return nil
 	}
@@ -56,8 +56,8 @@ func (v *saver) restore(ctx context.Context, e *gang.Epoch) []gang.Failure {
 	return nil
 }
 
-// begin begins to copy the checkpoints of an epoch, and to announce the ends of nodes to its processes.
-func (v *saver) begin(e *gang.Epoch, track *gang.Track) {
+// begin begins to copy the checkpoints of an attempt, and to announce the ends of nodes to its processes.
+func (v *saver) begin(e *gang.Attempt, track *gang.Track) {
 	s := &saving{nodes: checkpointNodes(e)}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
@@ -76,7 +76,7 @@ func (v *saver) begin(e *gang.Epoch, track *gang.Track) {
 }
 
 // announced tells all processes of the gang that the provider takes one of its nodes back. Once a checkpoint that came after
-// that is here, the epoch ends: what it did from then on would be lost.
+// that is here, the attempt ends: what it did from then on would be lost.
 func (v *saver) announced(ctx context.Context, s *saving, track *gang.Track, node int, left time.Duration, spared bool) {
 	if v.keeper == nil {
 		_ = checkpoint.Announce(ctx, s.nodes, left, spared)
@@ -119,8 +119,8 @@ func (v *saver) count() int64 {
 	return v.made
 }
 
-// finish copies what the processes of an epoch have left, once all have ended. It does so once for each epoch.
-func (v *saver) finish(ctx context.Context, e *gang.Epoch, succeeded bool) {
+// finish copies what the processes of an attempt have left, once all have ended. It does so once for each attempt.
+func (v *saver) finish(ctx context.Context, e *gang.Attempt, succeeded bool) {
 	v.mu.Lock()
 	s := v.current
 	v.mu.Unlock()
@@ -147,7 +147,7 @@ func (v *saver) finish(ctx context.Context, e *gang.Epoch, succeeded bool) {
 	})
 }
 
-// savePatience bounds how long the last checkpoint of an epoch is copied.
+// savePatience bounds how long the last checkpoint of an attempt is copied.
 const savePatience = time.Hour
 
 // env returns the variables by which a command on a node finds its checkpoints.

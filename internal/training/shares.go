@@ -34,11 +34,11 @@ var (
 const releaseFile = "/.gputrain-release"
 
 // Start is for the gang.
-func (t *Training) Start(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+func (t *Training) Start(ctx context.Context, e *gang.Attempt, track *gang.Track) {
 	t.forget()
 	t.port = e.Port
 	t.log.note(func(r *journal.Training) {
-		r.Epoch, r.Port, r.Resumed, r.Restarts, r.Fruitless = e.Number, e.Port, e.Resumed, e.Restarts, e.Fruitless
+		r.Attempt, r.Port, r.Resumed, r.Restarts, r.Fruitless = e.Number, e.Port, e.Resumed, e.Restarts, e.Fruitless
 		r.Prepared, r.Released, r.Shares, r.Processes, r.Nodes = time.Now().UnixNano(), 0, t.Shares(), t.Processes, nil
 		for _, n := range e.Nodes {
 			r.Nodes = append(r.Nodes, n.Name())
@@ -58,7 +58,7 @@ func (t *Training) Start(ctx context.Context, e *gang.Epoch, track *gang.Track) 
 }
 
 // Resume is for the gang.
-func (t *Training) Resume(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+func (t *Training) Resume(ctx context.Context, e *gang.Attempt, track *gang.Track) {
 	t.begin(e)
 	t.follow(ctx, e, track)
 	for share := range t.Shares() {
@@ -76,8 +76,8 @@ func (t *Training) Resume(ctx context.Context, e *gang.Epoch, track *gang.Track)
 	}
 }
 
-// begin makes room for the shares of an epoch.
-func (t *Training) begin(e *gang.Epoch) {
+// begin makes room for the shares of an attempt.
+func (t *Training) begin(e *gang.Attempt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.shares = make([]Share, t.Shares())
@@ -107,7 +107,7 @@ type started struct {
 }
 
 // run takes a share from its start to its end.
-func (t *Training) run(ctx context.Context, e *gang.Epoch, track *gang.Track, share int, attempted func(context.Context, *started) attempt.Outcome) {
+func (t *Training) run(ctx context.Context, e *gang.Attempt, track *gang.Track, share int, attempted func(context.Context, *started) attempt.Outcome) {
 	n, rank := t.nodeOf(e, share)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,7 +151,7 @@ func failureOf(why *attempt.Failure, share, node int) *gang.Failure {
 		if errors.Is(why.Err, supervisor.ErrUnknownTask) { // the earlier program died before it was started
 			f.Kind = gang.NeverStarted
 		}
-	case attempt.NeverStarted: // another epoch would not find its folder, or its program, either
+	case attempt.NeverStarted: // another attempt would not find its folder, or its program, either
 		f.Kind, f.Final = gang.NeverStarted, true
 	}
 	return f
@@ -180,7 +180,7 @@ func (t *Training) attempt(ctx context.Context, s *started) attempt.Attempt {
 }
 
 // call returns the call of a function. It waits for its release once everything it needs is on its node.
-func (t *Training) call(ctx context.Context, e *gang.Epoch, s *started) *calls.Call {
+func (t *Training) call(ctx context.Context, e *gang.Attempt, s *started) *calls.Call {
 	a := t.attempt(ctx, s)
 	a.From = source(t.Name, s.share, s.node)
 	a.Started = func() {
@@ -192,7 +192,7 @@ func (t *Training) call(ctx context.Context, e *gang.Epoch, s *started) *calls.C
 	}
 	c := &calls.Call{
 		Attempt: a, Function: t.Program.Function, Arg: t.Program.Arg, Members: worker.NewMembers(t.gangOf(e).layout.Addrs...),
-		Place: worker.Place{Rank: s.rank, Accelerators: s.node.Devices().Visible(nil), TaskID: t.ID, Attempt: e.Number, Epoch: e.Number, MasterPort: e.Port},
+		Place: worker.Place{Rank: s.rank, Accelerators: s.node.Devices().Visible(nil), TaskID: t.ID, Attempt: e.Number, MasterPort: e.Port},
 	}
 	if t.Keeper != nil {
 		at := s.node.Checkpoints()
@@ -202,7 +202,7 @@ func (t *Training) call(ctx context.Context, e *gang.Epoch, s *started) *calls.C
 }
 
 // follow begins to copy checkpoints and to follow accelerators, until the processes have ended.
-func (t *Training) follow(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+func (t *Training) follow(ctx context.Context, e *gang.Attempt, track *gang.Track) {
 	t.saver.begin(e, track)
 	t.devices.watch(ctx, e, track)
 	if t.Program.Function == "" && t.Launcher != launcher.MPI { // mpirun's processes get their world from mpirun
@@ -211,7 +211,7 @@ func (t *Training) follow(ctx context.Context, e *gang.Epoch, track *gang.Track)
 }
 
 // Release is for the gang.
-func (t *Training) Release(ctx context.Context, e *gang.Epoch, track *gang.Track) []gang.Failure {
+func (t *Training) Release(ctx context.Context, e *gang.Attempt, track *gang.Track) []gang.Failure {
 	t.follow(ctx, e, track)
 	if t.Program.Function != "" {
 		t.mu.Lock()
@@ -242,8 +242,8 @@ func releases(n Node, ids ...string) string {
 	return ": >" + strings.Join(files, " && : >")
 }
 
-// each calls f for all nodes of an epoch at once, and returns what failed where, unless the node was lost.
-func each(e *gang.Epoch, f func(Node) error) (failures []gang.Failure) {
+// each calls f for all nodes of an attempt at once, and returns what failed where, unless the node was lost.
+func each(e *gang.Attempt, f func(Node) error) (failures []gang.Failure) {
 	errs := make([]error, len(e.Nodes))
 	var all sync.WaitGroup
 	for i, n := range e.Nodes {
@@ -295,7 +295,7 @@ func Sweep(t *Training, n Node) {
 }
 
 // Clean is for the gang.
-func (t *Training) Clean(ctx context.Context, e *gang.Epoch) []gang.Failure {
+func (t *Training) Clean(ctx context.Context, e *gang.Attempt) []gang.Failure {
 	failures := each(e, func(n Node) error {
 		if err := t.kill(ctx, n); err != nil {
 			return err

@@ -102,17 +102,17 @@ type Config struct {
 	Record func(journal.Training)
 	// Locate describes a node for the record.
 	Locate func(Node) journal.Location
-	// Describe says why an epoch failed, for the record, without secrets.
-	Describe func(e *gang.Epoch) string
+	// Describe says why an attempt failed, for the record, without secrets.
+	Describe func(e *gang.Attempt) string
 	// Report is called when the state of the training changes, and Reported with each step.
-	Report   func(s gang.State, e *gang.Epoch)
-	Reported func(e *gang.Epoch, n Node, s steps.Step)
-	// Noted is called with what may slow an epoch down, and Lagging when a process is so many steps behind the first.
-	Noted   func(e *gang.Epoch, err error)
-	Lagging func(e *gang.Epoch, n Node, rank int, behind int64)
+	Report   func(s gang.State, e *gang.Attempt)
+	Reported func(e *gang.Attempt, n Node, s steps.Step)
+	// Noted is called with what may slow an attempt down, and Lagging when a process is so many steps behind the first.
+	Noted   func(e *gang.Attempt, err error)
+	Lagging func(e *gang.Attempt, n Node, rank int, behind int64)
 }
 
-// A Share is one process that gputrain started, or one call, of the last epoch.
+// A Share is one process that gputrain started, or one call, of the last attempt.
 type Share struct {
 	// Node is where it ran, and Rank that of the process, or of the node in the gang if its launcher starts the processes.
 	Node    Node
@@ -132,16 +132,16 @@ type Training struct {
 	devices devices
 	held    holding
 	began   time.Time
-	port    int // of the last epoch
+	port    int // of the last attempt
 	waited  bool
 
 	mu       sync.Mutex
-	shares   []Share        // of the last epoch
+	shares   []Share        // of the last attempt
 	output   []output.Share // the memory of each share's output
 	progress []*progress    // of each share
 	stacks   map[int]string // by share, once they were taken
-	cleanups []func()       // make nodes forget the attempts of an epoch
-	release  chan struct{}  // closed when the calls of the epoch may begin
+	cleanups []func()       // make nodes forget the attempts of an attempt
+	release  chan struct{}  // closed when the calls of the attempt may begin
 }
 
 // New returns a training that has not begun.
@@ -169,7 +169,7 @@ func (c *Config) Shares() int {
 	return c.Nodes * c.Processes
 }
 
-// Run runs the training to its end. ok reports success. The error says why no other epoch follows the last one, if that
+// Run runs the training to its end. ok reports success. The error says why no other attempt follows the last one, if that
 // is more than its failures.
 func (t *Training) Run(ctx context.Context) (ok bool, err error) {
 	t.log.note(func(*journal.Training) {}) // so that no later one gets its ID
@@ -180,31 +180,31 @@ func (t *Training) Run(ctx context.Context) (ok bool, err error) {
 		Host: t, Nodes: t.Nodes, Shares: t.Shares(), Restarts: t.Restarts,
 		StartTimeout: t.StartTimeout, StallTimeout: t.StallTimeout, IdleTimeout: t.IdleTimeout,
 	}
-	if r := t.Earlier; r != nil && r.Epoch > 0 {
-		c.Epoch = &gang.Epoch{
-			Number: r.Epoch, Port: r.Port, Resumed: r.Resumed, Last: r.Step, Restarts: r.Restarts, Fruitless: r.Fruitless,
+	if r := t.Earlier; r != nil && r.Attempt > 0 {
+		c.Attempt = &gang.Attempt{
+			Number: r.Attempt, Port: r.Port, Resumed: r.Resumed, Last: r.Step, Restarts: r.Restarts, Fruitless: r.Fruitless,
 		}
 		whole := true
 		for _, n := range t.EarlierNodes {
 			if n == nil {
-				c.Epoch.Nodes, whole = append(c.Epoch.Nodes, nil), false
+				c.Attempt.Nodes, whole = append(c.Attempt.Nodes, nil), false
 			} else {
-				c.Epoch.Nodes = append(c.Epoch.Nodes, n)
+				c.Attempt.Nodes = append(c.Attempt.Nodes, n)
 			}
 		}
 		if r.Released > 0 {
-			c.Epoch.From = time.Unix(0, r.Released)
+			c.Attempt.From = time.Unix(0, r.Released)
 		}
 		last := len(r.Past) - 1
-		c.Over = last >= 0 && r.Past[last].Number == r.Epoch
-		// Calls cannot be taken up, nor what mpirun runs, nor an epoch that has lost a node.
+		c.Over = last >= 0 && r.Past[last].Number == r.Attempt
+		// Calls cannot be taken up, nor what mpirun runs, nor an attempt that has lost a node.
 		c.Released = r.Released > 0 && whole && !r.Function && t.Launcher != launcher.MPI && r.Shares == c.Shares
 	}
 	return gang.Run(ctx, c)
 }
 
 // Succeeded is for the gang. What the processes have left would hold the accelerators that the next task gets.
-func (t *Training) Succeeded(ctx context.Context, e *gang.Epoch) {
+func (t *Training) Succeeded(ctx context.Context, e *gang.Attempt) {
 	t.saver.finish(ctx, e, true)
 	if t.Program.Function != "" {
 		return // other calls share its process
@@ -220,7 +220,7 @@ func (t *Training) Succeeded(ctx context.Context, e *gang.Epoch) {
 const killPatience = time.Minute
 
 // Lagged is for the gang.
-func (t *Training) Lagged(e *gang.Epoch, share int, behind int64) {
+func (t *Training) Lagged(e *gang.Attempt, share int, behind int64) {
 	n, _ := t.nodeOf(e, share)
 	t.Lagging(e, n, share, behind)
 }
@@ -233,7 +233,7 @@ func (t *Training) countProcesses(ctx context.Context) error {
 	if t.Processes > 0 {
 		return nil
 	}
-	t.Config.Report(gang.Waiting, &gang.Epoch{Number: 1})
+	t.Config.Report(gang.Waiting, &gang.Attempt{Number: 1})
 	t.waited = true
 	all, err := t.held.grow(ctx, t.Pool, t.Nodes)
 	if err != nil {
@@ -247,7 +247,7 @@ func (t *Training) countProcesses(ctx context.Context) error {
 	return nil
 }
 
-// Result returns the shares of the last epoch.
+// Result returns the shares of the last attempt.
 func (t *Training) Result() []Share {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,8 +257,8 @@ func (t *Training) Result() []Share {
 // Began returns when the training began.
 func (t *Training) Began() time.Time { return t.began }
 
-// Past returns the epochs that earlier programs have seen the end of.
-func (t *Training) Past() []journal.PastEpoch {
+// Past returns the attempts that earlier programs have seen the end of.
+func (t *Training) Past() []journal.PastAttempt {
 	if t.Earlier == nil {
 		return nil
 	}
@@ -274,7 +274,7 @@ func (t *Training) Finish() {
 	t.forget()
 }
 
-// forget has the nodes forget the attempts of an epoch.
+// forget has the nodes forget the attempts of an attempt.
 func (t *Training) forget() {
 	t.mu.Lock()
 	cleanups := t.cleanups
@@ -285,10 +285,10 @@ func (t *Training) forget() {
 	}
 }
 
-// attemptID names a share of an epoch on its node, and in the pool.
-func (t *Config) attemptID(epoch, share int) string {
+// attemptID names a share of an attempt on its node, and in the pool.
+func (t *Config) attemptID(attempt, share int) string {
 	last := len(strconv.Itoa(t.Shares() - 1))
-	return fmt.Sprintf("%s-e%d-r%0*d", t.ID, epoch, last, share) // no ID of an epoch begins with another one
+	return fmt.Sprintf("%s-e%d-r%0*d", t.ID, attempt, last, share) // no ID of an attempt begins with another one
 }
 
 // mark is in the environment of every process of the training, as the value of markName. It ends in a dot, so that no
@@ -315,18 +315,18 @@ func (t *Training) Drop(n gang.Node, broken error) {
 }
 
 // nodeOf returns the node of a share.
-func (t *Config) nodeOf(e *gang.Epoch, share int) (n Node, rank int) {
+func (t *Config) nodeOf(e *gang.Attempt, share int) (n Node, rank int) {
 	rank = share * len(e.Nodes) / t.Shares()
 	return e.Nodes[rank].(Node), rank
 }
 
 // Prepare is for the gang.
-func (t *Training) Prepare(ctx context.Context, e *gang.Epoch, fresh []int) []gang.Failure {
+func (t *Training) Prepare(ctx context.Context, e *gang.Attempt, fresh []int) []gang.Failure {
 	port, err := launcher.FreePort(ctx, repeated{e.Nodes[0].(Node)}, t.mark(), e.Number, t.port)
 	if err != nil {
 		return []gang.Failure{{Kind: gang.NeverStarted, Share: -1, Rank: -1, Err: err, At: time.Now()}}
 	}
-	e.Port, t.port = port, port // also if another epoch takes this one's place
+	e.Port, t.port = port, port // also if another attempt takes this one's place
 	if len(fresh) > 0 {
 		o := preflight.Options{Port: e.Port, Processes: t.Processes, NoInfiniBand: t.Program.Command.Env["NCCL_IB_DISABLE"] == "1", AllowPublicNetwork: t.AllowPublicNetwork}
 		if failures := t.devices.preflight(ctx, e, o, func(err error) { t.Noted(e, err) }); len(failures) > 0 || ctx.Err() != nil {
@@ -340,7 +340,7 @@ func (t *Training) Prepare(ctx context.Context, e *gang.Epoch, fresh []int) []ga
 }
 
 // Report is for the gang.
-func (t *Training) Report(s gang.State, e *gang.Epoch) {
+func (t *Training) Report(s gang.State, e *gang.Attempt) {
 	switch s {
 	case gang.Waiting:
 		if t.waited && e.Number == 1 {
@@ -355,7 +355,7 @@ func (t *Training) Report(s gang.State, e *gang.Epoch) {
 }
 
 // Reported is for the gang.
-func (t *Training) Reported(e *gang.Epoch, share int, s steps.Step) {
+func (t *Training) Reported(e *gang.Attempt, share int, s steps.Step) {
 	t.log.step(s.N)
 	n, _ := t.nodeOf(e, share)
 	t.Config.Reported(e, n, s)
@@ -370,7 +370,7 @@ func (t *Training) Checkpoint() int64 { return t.saver.count() }
 // SetAside is for the gang.
 func (t *Training) SetAside(name string) {
 	if t.Keeper != nil {
-		_ = t.Keeper.SetAside(name) // the next epoch fails with the reason
+		_ = t.Keeper.SetAside(name) // the next attempt fails with the reason
 	}
 }
 

@@ -28,12 +28,12 @@ const (
 type devices struct {
 	mu         sync.Mutex
 	faults     map[Node][]rootcause.Fault
-	due        map[Node]error  // to be replaced before the next epoch, and why
+	due        map[Node]error  // to be replaced before the next attempt, and why
 	interfaces map[Node]string // by which others reach them, of nodes that have several
 }
 
-// watch has an epoch follow the accelerators of its nodes, until ctx ends.
-func (d *devices) watch(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+// watch has an attempt follow the accelerators of its nodes, until ctx ends.
+func (d *devices) watch(ctx context.Context, e *gang.Attempt, track *gang.Track) {
 	for i, n := range e.Nodes {
 		stop := n.(Node).Telemetry().Observe(func(r telemetry.Report) {
 			if r.Fault != nil {
@@ -73,8 +73,8 @@ func (d *devices) faulty(track *gang.Track, n Node, node int, f telemetry.Fault)
 // keptFaults bounds how many faults of a node are kept.
 const keptFaults = 32
 
-// dues returns the failures of an epoch's nodes that are to be replaced before the next one.
-func (d *devices) dues(e *gang.Epoch) (failures []gang.Failure) {
+// dues returns the failures of an attempt's nodes that are to be replaced before the next one.
+func (d *devices) dues(e *gang.Attempt) (failures []gang.Failure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, n := range e.Nodes {
@@ -105,8 +105,8 @@ func (d *devices) interfaceOf(n Node) string {
 // preflightTries bounds how often nodes are checked whose connections are cut meanwhile.
 const preflightTries = 5
 
-// preflight checks the nodes of an epoch, and learns their network interfaces. What is only worth knowing goes to noted.
-func (d *devices) preflight(ctx context.Context, e *gang.Epoch, o preflight.Options, noted func(error)) (failures []gang.Failure) {
+// preflight checks the nodes of an attempt, and learns their network interfaces. What is only worth knowing goes to noted.
+func (d *devices) preflight(ctx context.Context, e *gang.Attempt, o preflight.Options, noted func(error)) (failures []gang.Failure) {
 	var facts []preflight.Facts
 	var problems []preflight.Problem
 	cut := false // a connection, so that the problems prove nothing
@@ -144,8 +144,8 @@ func (d *devices) preflight(ctx context.Context, e *gang.Epoch, o preflight.Opti
 	return failures
 }
 
-// checked checks the nodes of an epoch once. cut reports that the connection to one of them was cut meanwhile.
-func checked(ctx context.Context, e *gang.Epoch, o preflight.Options) (facts []preflight.Facts, problems []preflight.Problem, cut bool) {
+// checked checks the nodes of an attempt once. cut reports that the connection to one of them was cut meanwhile.
+func checked(ctx context.Context, e *gang.Attempt, o preflight.Options) (facts []preflight.Facts, problems []preflight.Problem, cut bool) {
 	var noticed atomic.Bool
 	nodes := make([]preflight.Node, len(e.Nodes))
 	for i, one := range e.Nodes {

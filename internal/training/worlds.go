@@ -18,16 +18,16 @@ import (
 var listWorlds string
 
 const (
-	// The nodes are asked for the worlds of their processes worldLook after the start of an epoch, and after twice as long each
+	// The nodes are asked for the worlds of their processes worldLook after the start of an attempt, and after twice as long each
 	// time, worldLooks times: a launcher may take minutes to start its processes.
 	worldLook  = 3 * time.Second
 	worldLooks = 8
 )
 
-// watchWorlds ends an epoch whose processes are in a world of another size than the gang's, until ctx ends: each of them may be
+// watchWorlds ends an attempt whose processes are in a world of another size than the gang's, until ctx ends: each of them may be
 // a gang of its own, which trains, and ends with success. A process counts if two looks in a row see it: a program may
 // run something short in another world.
-func (t *Config) watchWorlds(ctx context.Context, e *gang.Epoch, track *gang.Track) {
+func (t *Config) watchWorlds(ctx context.Context, e *gang.Attempt, track *gang.Track) {
 	if _, given := t.Program.Command.Env["WORLD_SIZE"]; given {
 		return // Task.Env wins
 	}
@@ -46,7 +46,7 @@ func (t *Config) watchWorlds(ctx context.Context, e *gang.Epoch, track *gang.Tra
 			}
 			out, err := shell(ctx, n, "of="+word(markName+"="+t.mark())+"\n"+listWorlds)
 			if err != nil || ctx.Err() != nil {
-				return nil // the next look, or the epoch, tells
+				return nil // the next look, or the attempt, tells
 			}
 			others := map[string]bool{}
 			for process, size := range otherWorlds(out, world) {

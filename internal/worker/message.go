@@ -146,7 +146,7 @@ const (
 
 func (h *callHeader) appendTo(b []byte) []byte {
 	b = appendString(b, h.Function)
-	for _, n := range [...]uint64{uint64(h.Timeout), h.Members, uint64(h.Place.Rank), uint64(h.Place.Slot), uint64(h.Place.Attempt), uint64(h.Place.Epoch), uint64(h.Place.MasterPort), h.Flags} {
+	for _, n := range [...]uint64{uint64(h.Timeout), h.Members, uint64(h.Place.Rank), uint64(h.Place.Slot), uint64(h.Place.Attempt), uint64(h.Place.MasterPort), h.Flags} {
 		b = binary.AppendUvarint(b, n)
 	}
 	b = appendString(b, h.Place.TaskID)
@@ -164,7 +164,7 @@ func (h *callHeader) parse(p *parser) {
 	h.Function = string(p.bytes())
 	h.Timeout = time.Duration(p.uint())
 	h.Members = p.uint()
-	h.Place.Rank, h.Place.Slot, h.Place.Attempt, h.Place.Epoch, h.Place.MasterPort = p.size(), p.size(), p.size(), p.size(), p.size()
+	h.Place.Rank, h.Place.Slot, h.Place.Attempt, h.Place.MasterPort = p.size(), p.size(), p.size(), p.size()
 	h.Flags = p.uint()
 	h.Place.TaskID = string(p.bytes())
 	for range min(p.size(), len(p.b)) { // each has a byte at least

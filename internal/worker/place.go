@@ -43,11 +43,11 @@ type Place struct {
 	Accelerators []string
 	// Units are those of the node that a call without a slot holds, for a program that adopts it.
 	Units string
-	// TaskID names the task, and Attempt counts its attempts.
+	// TaskID names the task, or the training, and Attempt counts its attempts.
 	TaskID  string
 	Attempt int
-	// Epoch is that of a training, or 0, and MasterPort the port at which its nodes meet.
-	Epoch, MasterPort int
+	// MasterPort is the port at which a training's nodes meet, or 0.
+	MasterPort int
 	// Checkpoints is the folder of the task's checkpoints, and Resume the one to go on from. Both may be empty.
 	Checkpoints, Resume string
 }

@@ -74,8 +74,8 @@ func (c *changes) text(ev *gputrain.Event) (text, many string) {
 		return c.transfer(ev, node)
 	case gputrain.EventTraining:
 		text := "training " + clean(ev.Name) + " " + state
-		if ev.Epoch > 0 {
-			text += fmt.Sprintf(" epoch %d", ev.Epoch)
+		if ev.Attempt > 0 {
+			text += fmt.Sprintf(" attempt %d", ev.Attempt)
 		}
 		if ev.Path != "" {
 			text += " " + clean(ev.Path)

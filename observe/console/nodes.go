@@ -151,7 +151,7 @@ func nodeItems(run observe.Run, p *paces, d display, open map[string]bool) (item
 func gangItems(tasks map[string]*observe.Task, open map[string]bool, now time.Time) (items []item) {
 	for _, key := range slices.Sorted(maps.Keys(tasks)) {
 		if t := tasks[key]; t.Node == "" && open[t.Pool] {
-			items = append(items, item{group: busyGroup, pool: t.Pool, head: fmt.Sprintf("epoch %d", t.Attempt), work: taskWork(t, now), tone: busyTone})
+			items = append(items, item{group: busyGroup, pool: t.Pool, head: fmt.Sprintf("attempt %d", t.Attempt), work: taskWork(t, now), tone: busyTone})
 		}
 	}
 	return items

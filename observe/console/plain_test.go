@@ -67,7 +67,7 @@ func poolEvents() []gputrain.Event {
 		{Kind: gputrain.EventTask, State: "started", Node: 3, Task: "t1", Name: "train", Attempt: 2},
 		{Kind: gputrain.EventTask, State: "done", Node: 3, Task: "t1", Name: "train", Attempt: 2, Elapsed: 12 * time.Second},
 		{Kind: gputrain.EventTask, State: "failed", Node: 3, Task: "t2", Attempt: 1, Elapsed: 12 * time.Second, Err: errors.New("exit code 3")},
-		{Kind: gputrain.EventTraining, State: "restarting", Node: -1, Name: "llm", Epoch: 2, Err: errors.New("node 3 was lost")},
+		{Kind: gputrain.EventTraining, State: "restarting", Node: -1, Name: "llm", Attempt: 2, Err: errors.New("node 3 was lost")},
 		{Kind: gputrain.EventPreemption, State: "notice", Node: 3, Elapsed: 2 * time.Minute},
 		{Kind: gputrain.EventUsage, State: "sample", Node: 3},
 		{Kind: gputrain.EventUsage, State: "fault", Node: 3, Err: errors.New("Xid 79")},
@@ -103,7 +103,7 @@ task t1 (train) retrying after attempt 1: node lost
 task t1 (train) started attempt 2 on node 3
 task t1 (train) done on node 3 after 12s
 task t2 failed on node 3 after 12s: exit code 3
-training llm restarting epoch 2: node 3 was lost
+training llm restarting attempt 2: node 3 was lost
 node 3 preemption notice, 2m00s left
 node 3 accelerators fault: Xid 79
 5 events left out

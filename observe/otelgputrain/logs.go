@@ -84,7 +84,6 @@ func logged(ev *gputrain.Event) attrs {
 	a.number("gputrain.progress.total", ev.Progress.Total, ev.Progress.Total > 0)
 	a.text("gputrain.progress.unit", ev.Progress.Unit)
 	a.number("gputrain.omitted", int64(ev.Omitted), ev.Omitted > 0)
-	a.number("gputrain.epoch", int64(ev.Epoch), ev.Epoch > 0)
 	a.number("gputrain.step", ev.Step.N, ev.Kind == gputrain.EventStep)
 	a.number("gputrain.steps", ev.Step.Of, ev.Step.Of > 0)
 	for name, value := range ev.Step.Values {

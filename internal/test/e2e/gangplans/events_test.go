@@ -28,27 +28,27 @@ var gpus = []gputrain.Offer{{
 type world struct {
 	*testing.T
 	*e2etest.SimCloud
-	epoch atomic.Int64  // the last one that began
-	load  atomic.Int64  // of the first device of the first machine, in percent; negative while it is that of its tasks
-	slow  atomic.Bool   // the second process is
-	fails atomic.Int64  // the process that fails, or 0
-	held  chan struct{} // closed when the processes may end
+	attempt atomic.Int64  // the last one that began
+	load    atomic.Int64  // of the first device of the first machine, in percent; negative while it is that of its tasks
+	slow    atomic.Bool   // the second process is
+	fails   atomic.Int64  // the process that fails, or 0
+	held    chan struct{} // closed when the processes may end
 }
 
-// until waits, in virtual time, for an epoch to run.
-func (w *world) until(epoch int64) {
+// until waits, in virtual time, for an attempt to run.
+func (w *world) until(attempt int64) {
 	w.Helper()
-	e2etest.WithinVirtualTime(w.T, fmt.Sprint("epoch ", epoch), func() bool { return w.epoch.Load() >= epoch })
+	e2etest.WithinVirtualTime(w.T, fmt.Sprint("attempt ", attempt), func() bool { return w.attempt.Load() >= attempt })
 	time.Sleep(15 * time.Second) // its accelerators are followed
 }
 
 // exec runs processes that report a step every five seconds, until held is closed.
 func (w *world) exec(ctx context.Context, cmd sim.Command) int {
-	epoch, _ := strconv.ParseInt(cmd.Getenv("GPUTRAIN_EPOCH"), 10, 64)
-	w.epoch.Store(epoch)
+	attempt, _ := strconv.ParseInt(cmd.Getenv("GPUTRAIN_ATTEMPT"), 10, 64)
+	w.attempt.Store(attempt)
 	rank := cmd.Getenv("RANK")
 	for n := int64(1); ; n++ {
-		fmt.Fprintf(cmd.Stdout, "gputrain: step=%d\n", 1000*epoch+n)
+		fmt.Fprintf(cmd.Stdout, "gputrain: step=%d\n", 1000*attempt+n)
 		pause := 5 * time.Second
 		if rank == "1" && w.slow.Load() {
 			pause *= 2
@@ -104,27 +104,27 @@ func on(t *testing.T, spec gputrain.Spec, training gputrain.Training, happens fu
 	})
 }
 
-// ids returns the machines of each epoch: "i-1 i-2, i-1 i-3".
+// ids returns the machines of each attempt: "i-1 i-2, i-1 i-3".
 func ids(r gputrain.TrainResult) string {
-	var epochs []string
-	for _, e := range r.Epochs {
+	var attempts []string
+	for _, e := range r.Attempts {
 		var nodes []string
 		for _, n := range e.Nodes {
 			nodes = append(nodes, n.ID)
 		}
-		epochs = append(epochs, strings.Join(nodes, " "))
+		attempts = append(attempts, strings.Join(nodes, " "))
 	}
-	return strings.Join(epochs, ", ")
+	return strings.Join(attempts, ", ")
 }
 
-// What becomes of an epoch and its nodes after an accelerator's fault is a matter of its severity. None of them counts as a
+// What becomes of an attempt and its nodes after an accelerator's fault is a matter of its severity. None of them counts as a
 // restart.
 func TestXids(t *testing.T) {
 	const shreds = "94, Contained memory error"
 	for _, tt := range []struct {
 		name  string
-		xids  []string // each in an epoch of its own, on the second machine
-		nodes string   // of the epochs
+		xids  []string // each in an attempt of its own, on the second machine
+		nodes string   // of the attempts
 	}{
 		{"a program's", []string{"13, Graphics Exception"}, "i-1 i-2"},
 		{"contained", []string{shreds}, "i-1 i-2, i-1 i-2"},
@@ -136,29 +136,29 @@ func TestXids(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			on(t, gputrain.Spec{}, gputrain.Training{}, func(w *world) {
 				defer func() { close(w.held) }()
-				epoch := int64(1)
+				attempt := int64(1)
 				for i, xid := range tt.xids {
-					w.until(epoch)
+					w.until(attempt)
 					if err := sim.Xid(w.Cloud, "i-2", 0, xid); err != nil {
 						w.Error(err)
 					}
 					if i+1 < len(tt.xids) || strings.Contains(tt.nodes, ",") {
 						if !strings.HasPrefix(xid, "63") {
-							epoch++
+							attempt++
 						}
 					}
 					time.Sleep(time.Minute)
 				}
-				w.until(epoch)
+				w.until(attempt)
 				time.Sleep(10 * time.Minute)
 			}, func(w *world, r gputrain.TrainResult, err error) {
 				if err != nil || ids(r) != tt.nodes {
-					w.Errorf("%v; epochs on %q, want %q", err, ids(r), tt.nodes)
+					w.Errorf("%v; attempts on %q, want %q", err, ids(r), tt.nodes)
 				}
-				for _, e := range r.Epochs[:len(r.Epochs)-1] {
+				for _, e := range r.Attempts[:len(r.Attempts)-1] {
 					var failed *gputrain.TrainError
 					if !errors.As(e.Err, &failed) || failed.Failures[0].Cause != gputrain.CauseAccelerator || failed.Failures[0].Node.ID != "i-2" || !errors.Is(e.Err, gputrain.ErrAccelerator) || failed.Failures[0].Step == 0 {
-						w.Errorf("epoch %d: %+v", e.Number, e.Err)
+						w.Errorf("attempt %d: %+v", e.Number, e.Err)
 					}
 				}
 			})
@@ -166,7 +166,7 @@ func TestXids(t *testing.T) {
 	}
 }
 
-// An accelerator that does nothing for IdleTimeout ends the epoch, also while its process reports steps.
+// An accelerator that does nothing for IdleTimeout ends the attempt, also while its process reports steps.
 func TestIdleAccelerator(t *testing.T) {
 	on(t, gputrain.Spec{}, gputrain.Training{IdleTimeout: 10 * time.Minute}, func(w *world) {
 		w.until(1)
@@ -174,16 +174,16 @@ func TestIdleAccelerator(t *testing.T) {
 		w.load.Store(0)
 	}, func(w *world, r gputrain.TrainResult, err error) {
 		f := failure(w, err)
-		if !errors.Is(err, gputrain.ErrIdle) || f.Cause != gputrain.CauseIdle || f.Node.ID != "i-1" || f.Step == 0 || len(r.Epochs) != 1 {
-			w.Errorf("%d epochs, %+v", len(r.Epochs), f)
+		if !errors.Is(err, gputrain.ErrIdle) || f.Cause != gputrain.CauseIdle || f.Node.ID != "i-1" || f.Step == 0 || len(r.Attempts) != 1 {
+			w.Errorf("%d attempts, %+v", len(r.Attempts), f)
 		}
-		if ran := r.Epochs[0].To.Sub(r.Epochs[0].From); ran < 15*time.Minute || ran > 17*time.Minute {
+		if ran := r.Attempts[0].To.Sub(r.Attempts[0].From); ran < 15*time.Minute || ran > 17*time.Minute {
 			w.Errorf("it ran for %v", ran)
 		}
 	})
 }
 
-// A node whose accelerators keep memory after the end of an epoch is replaced.
+// A node whose accelerators keep memory after the end of an attempt is replaced.
 func TestMemoryThatIsNotFree(t *testing.T) {
 	on(t, gputrain.Spec{}, gputrain.Training{}, func(w *world) {
 		defer close(w.held)
@@ -195,7 +195,7 @@ func TestMemoryThatIsNotFree(t *testing.T) {
 		w.until(2)
 	}, func(w *world, r gputrain.TrainResult, err error) {
 		if want := "i-1 i-2, i-3 i-2"; err != nil || ids(r) != want {
-			w.Errorf("%v; epochs on %q, want %q", err, ids(r), want)
+			w.Errorf("%v; attempts on %q, want %q", err, ids(r), want)
 		}
 	})
 }
@@ -209,13 +209,13 @@ func TestSpare(t *testing.T) {
 		w.until(2)
 	}, func(w *world, r gputrain.TrainResult, err error) {
 		if want := "i-1 i-2, i-3 i-2"; err != nil || ids(r) != want {
-			w.Fatalf("%v; epochs on %q, want %q", err, ids(r), want)
+			w.Fatalf("%v; attempts on %q, want %q", err, ids(r), want)
 		}
-		if f := failure(w, r.Epochs[0].Err); f.Cause != gputrain.CauseNodeLost || f.Node.ID != "i-1" || !errors.Is(r.Epochs[0].Err, gputrain.ErrNodeLost) {
+		if f := failure(w, r.Attempts[0].Err); f.Cause != gputrain.CauseNodeLost || f.Node.ID != "i-1" || !errors.Is(r.Attempts[0].Err, gputrain.ErrNodeLost) {
 			w.Errorf("%+v", f)
 		}
-		if pause := r.Epochs[1].From.Sub(r.Epochs[0].To); pause > 10*time.Second {
-			w.Errorf("%v passed between the epochs, and a machine boots in a minute", pause)
+		if pause := r.Attempts[1].From.Sub(r.Attempts[0].To); pause > 10*time.Second {
+			w.Errorf("%v passed between the attempts, and a machine boots in a minute", pause)
 		}
 	})
 }
@@ -228,8 +228,8 @@ func TestNoRoomForAReplacement(t *testing.T) {
 		w.Vanish("i-2")
 	}, func(w *world, r gputrain.TrainResult, err error) {
 		var failed *gputrain.TrainError
-		if !errors.As(err, &failed) || failed.Epoch != 1 || failed.Err == nil || !errors.Is(err, gputrain.ErrNoOffers) || failed.Failures[0].Cause != gputrain.CauseNodeLost || len(r.Epochs) != 1 {
-			w.Errorf("%d epochs, %v", len(r.Epochs), err)
+		if !errors.As(err, &failed) || failed.Attempt != 1 || failed.Err == nil || !errors.Is(err, gputrain.ErrNoOffers) || failed.Failures[0].Cause != gputrain.CauseNodeLost || len(r.Attempts) != 1 {
+			w.Errorf("%d attempts, %v", len(r.Attempts), err)
 		}
 	})
 }
@@ -242,14 +242,14 @@ func TestLaggingRank(t *testing.T) {
 		w.slow.Store(true)
 		time.Sleep(10 * time.Minute)
 	}, func(w *world, r gputrain.TrainResult, err error) {
-		if err != nil || len(r.Epochs) != 1 {
-			w.Errorf("%d epochs, %v", len(r.Epochs), err)
+		if err != nil || len(r.Attempts) != 1 {
+			w.Errorf("%d attempts, %v", len(r.Attempts), err)
 		}
 		lags := 0
 		for _, e := range w.Events() {
 			if e.Kind == gputrain.EventUsage && e.State == "lagging" {
 				lags++
-				if e.Node != 1 || e.Epoch != 1 || e.Name != "training" || !strings.Contains(e.Err.Error(), "rank 1 of training") {
+				if e.Node != 1 || e.Attempt != 1 || e.Name != "training" || !strings.Contains(e.Err.Error(), "rank 1 of training") {
 					w.Errorf("%+v", e)
 				}
 			}
@@ -268,8 +268,8 @@ func TestErrorOfATraining(t *testing.T) {
 		w.until(2)
 	}, func(w *world, r gputrain.TrainResult, err error) {
 		var failed *gputrain.TrainError
-		if !errors.As(err, &failed) || failed.Epoch != 2 || failed.Err != nil || len(failed.Failures) != 2 || len(r.Epochs) != 2 {
-			w.Fatalf("%d epochs, %+v", len(r.Epochs), err)
+		if !errors.As(err, &failed) || failed.Attempt != 2 || failed.Err != nil || len(failed.Failures) != 2 || len(r.Attempts) != 2 {
+			w.Fatalf("%d attempts, %+v", len(r.Attempts), err)
 		}
 		root, peer := failed.Failures[0], failed.Failures[1]
 		if root.Cause != gputrain.CauseExit || root.ExitCode != 7 || root.Rank != 1 || root.Index != 1 || root.Name != "training/1" || root.Attempt != 2 ||

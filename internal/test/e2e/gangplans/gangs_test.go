@@ -20,8 +20,8 @@ import (
 )
 
 // TestGangs trains on clouds whose machines fail, programs that exit, hang and ignore their end. A seed determines each plan: the
-// pool, one or two trainings, the tasks beside them, and what happens when. Whatever that is, no two epochs of a training live
-// at the same time, all processes of an epoch have started before one of them is released, and the result tells what happened.
+// pool, one or two trainings, the tasks beside them, and what happens when. Whatever that is, no two attempts of a training live
+// at the same time, all processes of an attempt have started before one of them is released, and the result tells what happened.
 // Then nothing of a training is left, its nodes take tasks again, and the pool leaves no machine. Time is virtual.
 //
 // GPUTRAIN_GANGS sets the seeds: their number, or the first and the last. GPUTRAIN_GANGS=17-17 runs plan 17 alone, and logs its
@@ -71,12 +71,12 @@ type gang struct {
 	shares   int
 	cancel   time.Duration // when it is cancelled, or 0
 	delay    time.Duration // before it begins
-	resumes  bool          // its epochs begin where the one before was
-	calm     int           // from this epoch on nothing fails in the program itself
+	resumes  bool          // its attempts begin where the one before was
+	calm     int           // from this attempt on nothing fails in the program itself
 
-	mu     sync.Mutex
-	id     string // in the pool: "g1"
-	epochs map[int]*epoch
+	mu       sync.Mutex
+	id       string // in the pool: "g1"
+	attempts map[int]*attempt
 }
 
 func newPlan(t *testing.T, seed uint64, dir string, loud bool) *plan {
@@ -127,7 +127,7 @@ func newPlan(t *testing.T, seed uint64, dir string, loud bool) *plan {
 }
 
 func (p *plan) newGang(name string, nodes int) *gang {
-	g := &gang{name: name, epochs: map[int]*epoch{}, resumes: p.chance(0.6), calm: 1 + p.rng.IntN(8)}
+	g := &gang{name: name, attempts: map[int]*attempt{}, resumes: p.chance(0.6), calm: 1 + p.rng.IntN(8)}
 	g.training = gputrain.Training{
 		Task: gputrain.Cmd("train"), Nodes: 1 + p.rng.IntN(nodes), ProcessesPerNode: 1 + p.rng.IntN(2), Restarts: p.rng.IntN(5),
 		StallTimeout: pick(p.rng, 0, time.Minute, 5*time.Minute), StartTimeout: pick(p.rng, 0, time.Minute, 3*time.Minute),
@@ -296,13 +296,13 @@ func (p *plan) log() {
 	p.Logf("| %+v; closes %v; %d tasks", p.spec, p.closes, len(p.sides))
 	for _, g := range p.gangs {
 		p.Logf("| %s: %+v; cancel %v, delay %v, resumes %t, calm from %d", g.name, g.training, g.cancel, g.delay, g.resumes, g.calm)
-		for n, e := range g.epochs {
-			p.Logf("| %s epoch %d: %v", g.name, n, e)
+		for n, e := range g.attempts {
+			p.Logf("| %s attempt %d: %v", g.name, n, e)
 		}
 	}
 	for _, e := range p.events {
 		if e.Kind != gputrain.EventUsage && e.Kind != gputrain.EventCost {
-			p.Logf("| %s %v node %d %s %s %s %s epoch %d step %d %v", e.Time.Format("15:04:05.000"), e.Kind, e.Node, e.Phase, e.State, e.Name, e.Task, e.Epoch, e.Step.N, e.Err)
+			p.Logf("| %s %v node %d %s %s %s %s attempt %d step %d %v", e.Time.Format("15:04:05.000"), e.Kind, e.Node, e.Phase, e.State, e.Name, e.Task, e.Attempt, e.Step.N, e.Err)
 		}
 	}
 	for _, e := range p.cloud.Audit("") {

@@ -18,68 +18,68 @@ func (p *plan) judge(g *gang, r gputrain.TrainResult, err error, cancelled bool,
 		p.Errorf("%s: %s; the error is %v", g.name, fmt.Sprintf(format, args...), err)
 	}
 	count := counter{most: g.training.Restarts}
-	var last gputrain.Epoch
+	var last gputrain.GangAttempt
 	ranks := map[string]int{}
-	for i, e := range r.Epochs {
+	for i, e := range r.Attempts {
 		failed, _ := errors.AsType[*gputrain.TrainError](e.Err)
 		switch {
 		case e.Number != i+1:
-			bad("epoch %d has the number %d", i+1, e.Number)
+			bad("attempt %d has the number %d", i+1, e.Number)
 		case e.To.Before(e.From) || e.From.Before(last.To) && !e.From.IsZero():
-			bad("epoch %d is from %v to %v, and the one before until %v", e.Number, e.From, e.To, last.To)
+			bad("attempt %d is from %v to %v, and the one before until %v", e.Number, e.From, e.To, last.To)
 		case e.FirstStep > e.LastStep || e.FirstStep == 0 && e.LastStep > 0:
-			bad("epoch %d has steps from %d to %d", e.Number, e.FirstStep, e.LastStep)
+			bad("attempt %d has steps from %d to %d", e.Number, e.FirstStep, e.LastStep)
 		case len(e.Nodes) != g.training.Nodes:
-			bad("epoch %d has %d nodes", e.Number, len(e.Nodes))
-		case e.Err != nil && failed == nil && !(i == len(r.Epochs)-1 && (errors.Is(err, gputrain.ErrClosed) || cancelled)): // it was ended
-			bad("epoch %d: %T, %v", e.Number, e.Err, e.Err)
-		case failed != nil && (failed.Epoch != e.Number || len(failed.Failures) == 0):
-			bad("epoch %d: %+v", e.Number, failed)
+			bad("attempt %d has %d nodes", e.Number, len(e.Nodes))
+		case e.Err != nil && failed == nil && !(i == len(r.Attempts)-1 && (errors.Is(err, gputrain.ErrClosed) || cancelled)): // it was ended
+			bad("attempt %d: %T, %v", e.Number, e.Err, e.Err)
+		case failed != nil && (failed.Attempt != e.Number || len(failed.Failures) == 0):
+			bad("attempt %d: %+v", e.Number, failed)
 		}
 		for rank, n := range e.Nodes {
 			if before, ok := ranks[n.ID]; ok && before != rank && slices.ContainsFunc(last.Nodes, func(o gputrain.Node) bool { return o.ID == n.ID }) {
-				bad("in epoch %d node %s has rank %d, before it was %d", e.Number, n.ID, rank, before)
+				bad("in attempt %d node %s has rank %d, before it was %d", e.Number, n.ID, rank, before)
 			}
 			ranks[n.ID] = rank
 			if slices.ContainsFunc(e.Nodes[:rank], func(o gputrain.Node) bool { return o.ID == n.ID }) {
-				bad("epoch %d has node %s twice", e.Number, n.ID)
+				bad("attempt %d has node %s twice", e.Number, n.ID)
 			}
 		}
 		g.mu.Lock()
-		known := g.epochs[e.Number]
+		known := g.attempts[e.Number]
 		if known != nil && e.LastStep > known.printed {
-			bad("epoch %d has come to step %d, and its processes to %d", e.Number, e.LastStep, known.printed)
+			bad("attempt %d has come to step %d, and its processes to %d", e.Number, e.LastStep, known.printed)
 		}
 		if known != nil && e.From.IsZero() {
-			bad("epoch %d was not released, and these of its processes were: %v", e.Number, known.began)
+			bad("attempt %d was not released, and these of its processes were: %v", e.Number, known.began)
 		}
 		if known != nil && len(known.began) < g.shares && err == nil && !p.struck(time.Time{}) {
-			bad("epoch %d was released in part: %v", e.Number, known.began)
+			bad("attempt %d was released in part: %v", e.Number, known.began)
 		}
 		g.mu.Unlock()
-		if count.over && i < len(r.Epochs) {
-			bad("epoch %d follows one that was to be the last", e.Number)
+		if count.over && i < len(r.Attempts) {
+			bad("attempt %d follows one that was to be the last", e.Number)
 		}
 		if failed != nil {
 			count.failed(e, failed)
 			for _, f := range failed.Failures {
 				if f.Attempt != e.Number || f.Error() == "" {
-					bad("epoch %d has the failure %+v", e.Number, f)
+					bad("attempt %d has the failure %+v", e.Number, f)
 				}
 			}
 			if failed.Failures[0].Cause == gputrain.CausePeer || failed.Failures[0].Cause == gputrain.CauseCancelled {
-				bad("epoch %d has the root cause %v", e.Number, failed.Failures[0])
+				bad("attempt %d has the root cause %v", e.Number, failed.Failures[0])
 			}
 		}
 		if r.Step < e.LastStep {
-			bad("step %d, and in epoch %d it was %d", r.Step, e.Number, e.LastStep)
+			bad("step %d, and in attempt %d it was %d", r.Step, e.Number, e.LastStep)
 		}
 		last = e
 	}
 	for _, one := range count.causes {
 		sum.Add(1, one)
 	}
-	if len(r.Epochs) > 1 {
+	if len(r.Attempts) > 1 {
 		sum.Add(1, "restarted")
 	}
 	if r.Elapsed < 0 || r.Elapsed > tooLong {
@@ -94,13 +94,13 @@ func (p *plan) judge(g *gang, r gputrain.TrainResult, err error, cancelled bool,
 	case cancelled || closed:
 		sum.Add(1, "cancelled")
 	case te != nil:
-		if len(r.Epochs) == 0 || te.Epoch != last.Number && te.Err == nil {
-			bad("it is about epoch %d of %d", te.Epoch, len(r.Epochs))
+		if len(r.Attempts) == 0 || te.Attempt != last.Number && te.Err == nil {
+			bad("it is about attempt %d of %d", te.Attempt, len(r.Attempts))
 		}
 		noProgress := errors.Is(te.Err, gputrain.ErrNoProgress)
-		pools := te.Err != nil && !noProgress // no node for another epoch
+		pools := te.Err != nil && !noProgress // no node for another attempt
 		if noProgress != count.fruitless() {
-			bad("%d epochs without progress", count.without)
+			bad("%d attempts without progress", count.without)
 		}
 		if !count.over && !pools && len(te.Failures) > 0 && te.Failures[0].Cause != gputrain.CauseNeverStarted {
 			bad("it may restart: %+v", count)
@@ -119,7 +119,7 @@ func (p *plan) judge(g *gang, r gputrain.TrainResult, err error, cancelled bool,
 			bad("%T", err)
 		}
 	}
-	if usd, known := r.CostUSD.USD(); len(r.Epochs) > 0 && !known || usd < 0 {
+	if usd, known := r.CostUSD.USD(); len(r.Attempts) > 0 && !known || usd < 0 {
 		bad("it cost %v", r.CostUSD)
 	} else {
 		p.cost(usd)
@@ -128,18 +128,18 @@ func (p *plan) judge(g *gang, r gputrain.TrainResult, err error, cancelled bool,
 
 // succeeded checks the result of a training that has come to its end.
 func (p *plan) succeeded(g *gang, r gputrain.TrainResult, bad func(string, ...any)) {
-	last := r.Epochs[len(r.Epochs)-1]
+	last := r.Attempts[len(r.Attempts)-1]
 	if last.Err != nil {
-		bad("the last epoch failed: %v", last.Err)
+		bad("the last attempt failed: %v", last.Err)
 	}
 	if len(r.Ranks) != g.shares {
 		bad("%d results of %d processes", len(r.Ranks), g.shares)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.epochs[last.Number]
+	e := g.attempts[last.Number]
 	if e == nil || len(e.began) != g.shares || last.LastStep != e.printed {
-		bad("epoch %d: %v; it came to step %d", last.Number, e, last.LastStep)
+		bad("attempt %d: %v; it came to step %d", last.Number, e, last.LastStep)
 	}
 	for i, one := range r.Ranks {
 		if one.Index != i || one.Err != nil || one.ExitCode != 0 || one.Attempts != last.Number || !strings.HasPrefix(string(one.Stdout), "begins\n") {
@@ -153,11 +153,11 @@ type counter struct {
 	most, restarts    int
 	without, unstarts int
 	best              int64
-	over              bool // no epoch may follow
+	over              bool // no attempt may follow
 	causes            []string
 }
 
-func (c *counter) failed(e gputrain.Epoch, why *gputrain.TrainError) {
+func (c *counter) failed(e gputrain.GangAttempt, why *gputrain.TrainError) {
 	cause := why.Failures[0].Cause
 	if cause == gputrain.CauseNeverStarted && e.From.IsZero() {
 		c.unstarts++
@@ -203,10 +203,10 @@ func (p *plan) states() {
 		}
 		was, known := before[e.Name]
 		if !known && e.State != "waiting" || known && !slices.Contains(transitions[was.State], e.State) {
-			p.Errorf("%s is %s in epoch %d after %s in epoch %d", e.Name, e.State, e.Epoch, was.State, was.Epoch)
+			p.Errorf("%s is %s in attempt %d after %s in attempt %d", e.Name, e.State, e.Attempt, was.State, was.Attempt)
 		}
-		if want := was.Epoch; known && e.State == "waiting" && e.Epoch != want+1 || known && e.State != "waiting" && e.Epoch != want {
-			p.Errorf("%s is %s in epoch %d after %s in epoch %d", e.Name, e.State, e.Epoch, was.State, was.Epoch)
+		if want := was.Attempt; known && e.State == "waiting" && e.Attempt != want+1 || known && e.State != "waiting" && e.Attempt != want {
+			p.Errorf("%s is %s in attempt %d after %s in attempt %d", e.Name, e.State, e.Attempt, was.State, was.Attempt)
 		}
 		before[e.Name] = e
 	}

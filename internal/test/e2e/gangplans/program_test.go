@@ -13,7 +13,7 @@ import (
 	"github.com/gputrain/gputrain/providers/sim"
 )
 
-// A fate is how an epoch goes, as far as its program decides that.
+// A fate is how an attempt goes, as far as its program decides that.
 type fate int
 
 const (
@@ -28,8 +28,8 @@ const (
 	fates
 )
 
-// An epoch is the plan of a gang's program for one epoch.
-type epoch struct {
+// An attempt is the plan of a gang's program for one attempt.
+type attempt struct {
 	fate   fate
 	guilty int // the share that fails
 	code   int
@@ -46,21 +46,21 @@ type epoch struct {
 	first   time.Time    // when the first was released
 }
 
-func (e *epoch) String() string {
+func (e *attempt) String() string {
 	return fmt.Sprintf("fate %d, guilty %d, code %d, %d steps from %d, fails after %d, every %v, peers %t; began %v, printed %d", e.fate, e.guilty, e.code, e.steps, e.from, e.after, e.every, e.peers, e.began, e.printed)
 }
 
-// epoch returns a gang's epoch, which the seed determines, but for where it begins.
-func (p *plan) epoch(g *gang, number int) *epoch {
+// attempt returns a gang's attempt, which the seed determines, but for where it begins.
+func (p *plan) attempt(g *gang, number int) *attempt {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := g.epochs[number]; e != nil {
+	if e := g.attempts[number]; e != nil {
 		return e
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, g.name, number)
 	rng := rand.New(rand.NewPCG(p.seed, h.Sum64()))
-	e := &epoch{
+	e := &attempt{
 		fate: fate(rng.IntN(int(fates))), guilty: rng.IntN(g.shares), code: 1 + rng.IntN(100), steps: 1 + rng.Int64N(60), every: pick(rng, time.Second, 5*time.Second),
 		peers: rng.IntN(2) == 0, failed: make(chan struct{}), began: map[int]bool{}, first: time.Now(),
 	}
@@ -68,7 +68,7 @@ func (p *plan) epoch(g *gang, number int) *epoch {
 	if number >= g.calm {
 		e.fate = trains
 	}
-	for _, before := range g.epochs {
+	for _, before := range g.attempts {
 		if g.resumes || e.fate == fruitful {
 			e.from = max(e.from, before.printed)
 		}
@@ -76,7 +76,7 @@ func (p *plan) epoch(g *gang, number int) *epoch {
 	if e.fate == fruitful {
 		e.fate, e.after = exits, max(e.after, 1)
 	}
-	g.epochs[number] = e
+	g.attempts[number] = e
 	return e
 }
 
@@ -118,7 +118,7 @@ type share struct {
 	grace    time.Duration // or takes so long to end
 	slow     bool          // its machine is
 	g        *gang
-	e        *epoch
+	e        *attempt
 	index    int
 }
 
@@ -130,7 +130,7 @@ func (p *plan) share(ctx context.Context, cmd sim.Command) int {
 			g = one
 		}
 	}
-	number, _ := strconv.Atoi(cmd.Getenv("GPUTRAIN_EPOCH"))
+	number, _ := strconv.Atoi(cmd.Getenv("GPUTRAIN_ATTEMPT"))
 	rank := cmd.Getenv("RANK")
 	if rank == "" {
 		rank = cmd.Getenv("PET_NODE_RANK")
@@ -140,7 +140,7 @@ func (p *plan) share(ctx context.Context, cmd sim.Command) int {
 		p.Errorf("a process has the environment %q", cmd.Env)
 		return 1
 	}
-	e := p.epoch(g, number)
+	e := p.attempt(g, number)
 	p.released(g, number, e, index, cmd)
 	h := fnv.New64a()
 	fmt.Fprint(h, p.seed, cmd.Task)
@@ -151,8 +151,8 @@ func (p *plan) share(ctx context.Context, cmd sim.Command) int {
 	return s.run()
 }
 
-// released checks that a process is released only once all of its epoch have started, and nothing else is on its machine.
-func (p *plan) released(g *gang, number int, e *epoch, index int, cmd sim.Command) {
+// released checks that a process is released only once all of its attempt have started, and nothing else is on its machine.
+func (p *plan) released(g *gang, number int, e *attempt, index int, cmd sim.Command) {
 	id, _, _ := strings.Cut(cmd.Task, "-")
 	mine := fmt.Sprintf("%s-e%d-r", id, number)
 	for _, other := range sim.Running(p.cloud, cmd.ID) {

@@ -81,8 +81,8 @@ func TestPublicNetwork(t *testing.T) {
 					t.Errorf("%v", err)
 				case tt.refused && (!strings.Contains(err.Error(), "public address 203.0.113.") || !strings.Contains(err.Error(), "Training.AllowPublicNetwork")):
 					t.Errorf("%v does not say what is wrong, or what to do", err)
-				case tt.refused && (ran.Load() > 0 || len(r.Epochs) != 1):
-					t.Errorf("%d processes ran in %d epochs", ran.Load(), len(r.Epochs))
+				case tt.refused && (ran.Load() > 0 || len(r.Attempts) != 1):
+					t.Errorf("%d processes ran in %d attempts", ran.Load(), len(r.Attempts))
 				}
 				c.CloseAndCheck(t, p)
 			})

@@ -28,7 +28,7 @@ until [ -e "$d/child.0" ] && [ -e "$d/child.1" ]; do sleep 0.05; done
 		{state: "1 starting", script: "true", check: child + "await never"},
 		{state: "1 running", script: child + "sleep 600"},
 		{state: "1 failing", script: `trap 'await go; exit 4' TERM; ` + child + `[ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`},
-		{state: "4 restarting", script: child + `echo "gputrain: step=$GPUTRAIN_EPOCH"; exit 3`}, // which pauses for 4 s
+		{state: "4 restarting", script: child + `echo "gputrain: step=$GPUTRAIN_ATTEMPT"; exit 3`}, // which pauses for 4 s
 	} {
 		for _, how := range []string{"cancelled", "closed", "pool's context"} {
 			t.Run(tt.state+" "+how, func(t *testing.T) {
@@ -84,8 +84,8 @@ until [ -e "$d/child.0" ] && [ -e "$d/child.1" ]; do sleep 0.05; done
 					}
 				}
 				nothingLeft(t, pool.ID())
-				if tt.state == "4 restarting" && len(r.Epochs) != 4 {
-					t.Errorf("%d epochs", len(r.Epochs))
+				if tt.state == "4 restarting" && len(r.Attempts) != 4 {
+					t.Errorf("%d attempts", len(r.Attempts))
 				}
 				if how != "cancelled" {
 					return
@@ -95,7 +95,7 @@ until [ -e "$d/child.0" ] && [ -e "$d/child.1" ]; do sleep 0.05; done
 					busy.Wait()
 				}
 				nodesWork(t, pool)
-				if r, err := pool.Train(named("x", d.script("note again"))); err != nil || len(r.Epochs) != 1 {
+				if r, err := pool.Train(named("x", d.script("note again"))); err != nil || len(r.Attempts) != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
 			})

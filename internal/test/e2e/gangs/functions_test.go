@@ -18,27 +18,27 @@ import (
 	"github.com/gputrain/gputrain/internal/test/e2etest"
 )
 
-// A meeting is a gang of functions. Each adds a line to a file. In the epoch in which they succeed, all meet over TCP.
+// A meeting is a gang of functions. Each adds a line to a file. In the attempt in which they succeed, all meet over TCP.
 type meeting struct {
 	Dir string
-	// Fail is what node 1 does in the first epoch: "panic", "error", "exit" or "stubborn", for a node 0 that does not end.
+	// Fail is what node 1 does in the first attempt: "panic", "error", "exit" or "stubborn", for a node 0 that does not end.
 	Fail string
 }
 
 // meet returns the number of nodes that rank 0 has met.
 var meet = gputrain.Func("gangs/meet", func(ctx context.Context, m meeting) (int, error) {
 	n := gputrain.ThisNode(ctx)
-	if err := note(m.Dir, fmt.Sprintf("%d %d of %d from %q", n.Epoch, n.Rank, n.Nodes, filepath.Base(n.Resume))); err != nil {
+	if err := note(m.Dir, fmt.Sprintf("%d %d of %d from %q", n.Attempt, n.Rank, n.Nodes, filepath.Base(n.Resume))); err != nil {
 		return 0, err
 	}
-	gputrain.ReportStep(ctx, gputrain.Step{N: int64(n.Epoch), Of: 2})
-	if n.Epoch == 1 && m.Fail != "" {
+	gputrain.ReportStep(ctx, gputrain.Step{N: int64(n.Attempt), Of: 2})
+	if n.Attempt == 1 && m.Fail != "" {
 		return failAs(ctx, m, n)
 	}
 	return met(ctx, n, filepath.Join(m.Dir, "address"))
 })
 
-// failAs is the end of a node's call in the first epoch. Node 1 fails after node 0 has saved a checkpoint.
+// failAs is the end of a node's call in the first attempt. Node 1 fails after node 0 has saved a checkpoint.
 func failAs(ctx context.Context, m meeting, n gputrain.NodeInfo) (int, error) {
 	saved := filepath.Join(m.Dir, "saved")
 	if n.Rank == 0 {
@@ -122,7 +122,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// A function that fails ends all, also one that ignores its context, and the next epoch works.
+// A function that fails ends all, also one that ignores its context, and the next attempt works.
 func TestFunctionsThatFail(t *testing.T) {
 	slow(t)
 	for how, want := range map[string]gputrain.Cause{
@@ -135,10 +135,10 @@ func TestFunctionsThatFail(t *testing.T) {
 			training.Restarts = 1
 			training.Task.Checkpoints = gputrain.Checkpoints{Every: time.Second}
 			r, err := pool.Train(training)
-			if err != nil || len(r.Epochs) != 2 {
+			if err != nil || len(r.Attempts) != 2 {
 				t.Fatalf("%+v, %v", r, err)
 			}
-			root := failure(t, r.Epochs[0].Err).Failures[0]
+			root := failure(t, r.Attempts[0].Err).Failures[0]
 			if root.Cause != want || root.Rank != 1 || root.Node.Rank != 1 || root.Step != 1 && how != "exit" { // which loses what was to be sent
 				t.Errorf("%+v", root)
 			}
@@ -149,7 +149,7 @@ func TestFunctionsThatFail(t *testing.T) {
 				t.Errorf("%d, %v", n, err)
 			}
 			d.want(t, `1 0 of 2 from "."`, `1 1 of 2 from "."`, `2 0 of 2 from "step-1"`, `2 1 of 2 from "step-1"`)
-			if filepath.Base(r.Checkpoint) != "step-1" || r.Epochs[1].Resumed != "step-1" {
+			if filepath.Base(r.Checkpoint) != "step-1" || r.Attempts[1].Resumed != "step-1" {
 				t.Errorf("%+v", r)
 			}
 			if n, err := e2etest.Norm.Broadcast(pool, e2etest.Point{X: 1}); err != nil || len(n) != 2 {
@@ -159,11 +159,11 @@ func TestFunctionsThatFail(t *testing.T) {
 	}
 }
 
-// leave starts a process in a session of its own in the first epoch, and fails. Later it says whether that process lives.
+// leave starts a process in a session of its own in the first attempt, and fails. Later it says whether that process lives.
 var leave = gputrain.Func("gangs/leave", func(ctx context.Context, dir string) (bool, error) {
 	n := gputrain.ThisNode(ctx)
 	file := filepath.Join(dir, fmt.Sprint("pid", n.Rank))
-	if n.Epoch == 1 {
+	if n.Attempt == 1 {
 		out, err := exec.Command("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!").Output()
 		if err != nil {
 			return false, err
@@ -184,7 +184,7 @@ var leave = gputrain.Func("gangs/leave", func(ctx context.Context, dir string) (
 	return err == nil && len(state) > 0, nil
 })
 
-// What functions of an older epoch have started does not live in the next one.
+// What functions of an older attempt have started does not live in the next one.
 func TestFunctionsLeaveNothing(t *testing.T) {
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
 		t.Skip("the system has no /proc")
@@ -199,7 +199,7 @@ func TestFunctionsLeaveNothing(t *testing.T) {
 	}
 	for _, rank := range r.Ranks {
 		if lives, err := leave.Value(rank); err != nil || lives {
-			t.Errorf("rank %d: a process of the first epoch lives: %t, %v", rank.Index, lives, err)
+			t.Errorf("rank %d: a process of the first attempt lives: %t, %v", rank.Index, lives, err)
 		}
 	}
 }

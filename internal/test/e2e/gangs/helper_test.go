@@ -35,7 +35,7 @@ func (s *states) add(ev gputrain.Event) {
 	if s.all == nil {
 		s.all = map[string][]string{}
 	}
-	s.all[ev.Name] = append(s.all[ev.Name], fmt.Sprint(ev.Epoch, " ", ev.State))
+	s.all[ev.Name] = append(s.all[ev.Name], fmt.Sprint(ev.Attempt, " ", ev.State))
 }
 
 func (s *states) of(training string) []string {
@@ -55,14 +55,14 @@ type diary string
 
 func newDiary(t testing.TB) diary { return diary(t.TempDir()) }
 
-// script returns a script that may use these shell functions of the diary: "note WORDS" adds a line that begins with the epoch
+// script returns a script that may use these shell functions of the diary: "note WORDS" adds a line that begins with the attempt
 // and the rank, "meet N NAME" waits until N processes have met, "await NAME" waits for a file, and "save N" saves the
 // checkpoint of a step.
 func (d diary) script(text string) gputrain.Task {
 	return gputrain.Script(`d='` + string(d) + `'
-note() { echo "$GPUTRAIN_EPOCH $RANK $*" >>"$d/diary"; }
+note() { echo "$GPUTRAIN_ATTEMPT $RANK $*" >>"$d/diary"; }
 await() { until [ -e "$d/$1" ]; do sleep 0.05; done; }
-meet() { : >"$d/$2.$GPUTRAIN_EPOCH.$RANK"; until [ "$(ls "$d" | grep -c "^$2\.$GPUTRAIN_EPOCH\.")" -ge "$1" ]; do sleep 0.05; done; }
+meet() { : >"$d/$2.$GPUTRAIN_ATTEMPT.$RANK"; until [ "$(ls "$d" | grep -c "^$2\.$GPUTRAIN_ATTEMPT\.")" -ge "$1" ]; do sleep 0.05; done; }
 save() { mkdir "$GPUTRAIN_CHECKPOINTS/.tmp" && echo "$1" >"$GPUTRAIN_CHECKPOINTS/.tmp/model" && mv "$GPUTRAIN_CHECKPOINTS/.tmp" "$GPUTRAIN_CHECKPOINTS/step-$1"; }
 ` + text)
 }
@@ -108,7 +108,7 @@ func failure(t testing.TB, err error) *gputrain.TrainError {
 	t.Helper()
 	failed, ok := errors.AsType[*gputrain.TrainError](err)
 	if !ok || len(failed.Failures) == 0 {
-		t.Fatalf("it is no failure of an epoch: %v", err)
+		t.Fatalf("it is no failure of an attempt: %v", err)
 	}
 	return failed
 }

@@ -67,7 +67,7 @@ func TestInvalid(t *testing.T) {
 		training := named("x", gputrain.Script("true"))
 		change(&training)
 		r, err := pool.Train(training)
-		if !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), says) || len(r.Epochs) > 0 || strings.Count(err.Error(), "StallTimeout is set") > 1 {
+		if !errors.Is(err, gputrain.ErrInvalid) || !strings.Contains(err.Error(), says) || len(r.Attempts) > 0 || strings.Count(err.Error(), "StallTimeout is set") > 1 {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestInvalid(t *testing.T) {
 	for _, rank := range []int{1, 7} {
 		training := named("x", gputrain.Script("true"))
 		training.Task.Target = gputrain.OnRank(rank)
-		if r, err := pool.Train(training); err == nil || len(r.Epochs) > 0 {
+		if r, err := pool.Train(training); err == nil || len(r.Attempts) > 0 {
 			t.Errorf("two nodes of rank %d: %v", rank, err)
 		}
 	}

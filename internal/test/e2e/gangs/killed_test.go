@@ -23,7 +23,7 @@ type trainer struct {
 	Detach              bool   // once the training runs
 }
 
-// trainings are what trainers train. The processes of the first epochs wait for files of the diary.
+// trainings are what trainers train. The processes of the first attempts wait for files of the diary.
 var trainings = map[string]func(d diary) gputrain.Training{
 	"waiting": func(d diary) gputrain.Training { return named("x", d.script("note runs")) },
 	"starting": func(d diary) gputrain.Training {
@@ -35,17 +35,17 @@ var trainings = map[string]func(d diary) gputrain.Training{
 		return named("x", d.script(`note runs; echo "gputrain: step=3"; echo out; echo err >&2; await go; echo "rank $RANK"`))
 	},
 	"failing": func(d diary) gputrain.Training {
-		training := named("x", d.script(`note runs; trap 'await go; exit 4' TERM; meet 2 begun; [ $GPUTRAIN_EPOCH = 1 ] || exit 0; [ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`))
+		training := named("x", d.script(`note runs; trap 'await go; exit 4' TERM; meet 2 begun; [ $GPUTRAIN_ATTEMPT = 1 ] || exit 0; [ $RANK = 1 ] || exit 3; while :; do sleep 0.1; done`))
 		training.Restarts = 1
 		return training
 	},
 	"failed": func(d diary) gputrain.Training { // fails while no program has the pool
-		training := named("x", d.script(`note runs; meet 2 begun; [ $GPUTRAIN_EPOCH = 1 ] || exit 0; await go; [ $RANK = 1 ] || exit 3; sleep 600`))
+		training := named("x", d.script(`note runs; meet 2 begun; [ $GPUTRAIN_ATTEMPT = 1 ] || exit 0; await go; [ $RANK = 1 ] || exit 3; sleep 600`))
 		training.Restarts = 1
 		return training
 	},
 	"restarting": func(d diary) gputrain.Training {
-		training := named("x", d.script(`note runs; echo "gputrain: step=$GPUTRAIN_EPOCH"; meet 2 begun; [ $GPUTRAIN_EPOCH -lt 4 ] || { await go; exit; }; exit $((2 + GPUTRAIN_EPOCH))`))
+		training := named("x", d.script(`note runs; echo "gputrain: step=$GPUTRAIN_ATTEMPT"; meet 2 begun; [ $GPUTRAIN_ATTEMPT -lt 4 ] || { await go; exit; }; exit $((2 + GPUTRAIN_ATTEMPT))`))
 		training.Restarts = 3
 		return training
 	},
@@ -55,7 +55,7 @@ var trainings = map[string]func(d diary) gputrain.Training{
 // waits adds a line to a diary and waits until it may end.
 var waits = gputrain.Func("gangs/waits", func(ctx context.Context, dir string) (int, error) {
 	n := gputrain.ThisNode(ctx)
-	if err := note(dir, fmt.Sprintf("%d %d runs", n.Epoch, n.Rank)); err != nil {
+	if err := note(dir, fmt.Sprintf("%d %d runs", n.Attempt, n.Rank)); err != nil {
 		return 0, err
 	}
 	for !e2etest.Exists(dir + "/go") {
@@ -74,7 +74,7 @@ var trainers = e2etest.NewRole("trainer", func(p trainer) error {
 			if ev.Kind != gputrain.EventTraining {
 				return
 			}
-			e2etest.Say("state %d %s", ev.Epoch, ev.State)
+			e2etest.Say("state %d %s", ev.Attempt, ev.State)
 		}))
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func TestKilled(t *testing.T) {
 	for _, tt := range []struct {
 		kind, state string
 		alive       string   // a line of the diary by when it is killed
-		epochs      int      // afterwards, in all
+		attempts    int      // afterwards, in all
 		diary       []string // then
 	}{
 		{"waiting", "1 waiting", "", 1, []string{"  busy", "1 0 runs", "1 1 runs"}},
@@ -158,19 +158,19 @@ func TestKilled(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			d.want(t, tt.diary...)
-			if got := r.Epochs[0].Err; tt.kind == "functions" && (got == nil || !strings.Contains(got.Error(), "has ended")) {
-				t.Errorf("the epoch that was not followed: %v", got)
+			if got := r.Attempts[0].Err; tt.kind == "functions" && (got == nil || !strings.Contains(got.Error(), "has ended")) {
+				t.Errorf("the attempt that was not followed: %v", got)
 			}
-			if len(r.Epochs) != tt.epochs || len(r.Ranks) != 2 {
-				t.Errorf("%d epochs, %d ranks: %v", len(r.Epochs), len(r.Ranks), s.of("x"))
+			if len(r.Attempts) != tt.attempts || len(r.Ranks) != 2 {
+				t.Errorf("%d attempts, %d ranks: %v", len(r.Attempts), len(r.Ranks), s.of("x"))
 			}
-			for i, e := range r.Epochs {
-				if e.Number != i+1 || len(e.Nodes) != 2 || (e.Err == nil) != (i == tt.epochs-1) {
+			for i, e := range r.Attempts {
+				if e.Number != i+1 || len(e.Nodes) != 2 || (e.Err == nil) != (i == tt.attempts-1) {
 					t.Errorf("%+v", e)
 				}
 			}
 			for i, rank := range r.Ranks {
-				if rank.Index != i || rank.Node.Rank != i || rank.Err != nil || rank.Attempts != tt.epochs {
+				if rank.Index != i || rank.Node.Rank != i || rank.Err != nil || rank.Attempts != tt.attempts {
 					t.Errorf("%+v", rank)
 				}
 				if tt.kind == "running" && (string(rank.Stdout) != fmt.Sprintf("gputrain: step=3\nout\nrank %d\n", i) || string(rank.Stderr) != "err\n" || r.Step != 3) {
@@ -201,7 +201,7 @@ func TestKilledRestartsCount(t *testing.T) {
 	training := trainings["failed"](diary(p.Diary))
 	training.Restarts = 0
 	r, err := pool.Train(training)
-	if failed := failure(t, err); failed.Epoch != 1 || failed.Failures[0].ExitCode != 3 || failed.Failures[0].Rank != 0 || len(r.Epochs) != 1 {
+	if failed := failure(t, err); failed.Attempt != 1 || failed.Failures[0].ExitCode != 3 || failed.Failures[0].Rank != 0 || len(r.Attempts) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	nothingLeft(t, pool.ID())
@@ -222,7 +222,7 @@ func TestDetached(t *testing.T) {
 	pool := p.attach(t, gputrain.WithEvents(s.add))
 	d.allow(t, "go")
 	r, err := pool.Train(trainings["running"](d))
-	if err != nil || len(r.Epochs) != 1 || slices.Contains(s.of("x"), "2 starting") {
+	if err != nil || len(r.Attempts) != 1 || slices.Contains(s.of("x"), "2 starting") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	d.want(t, "1 0 runs", "1 1 runs")

@@ -37,7 +37,7 @@ func TestProgram(t *testing.T) {
 			t.Errorf("rank %d: %q, not %q", i, rank.Stdout, want)
 		}
 	}
-	script := named("script", d.script(`note "$GPUTRAIN_EPOCH $GPUTRAIN_TRAINING $GPUTRAIN_PROCESSES"; printf '%s\n' "`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(odd)+`"`))
+	script := named("script", d.script(`note "$GPUTRAIN_ATTEMPT $GPUTRAIN_TRAINING $GPUTRAIN_PROCESSES"; printf '%s\n' "`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(odd)+`"`))
 	script.Task.Env = map[string]string{"RANK": "9"}
 	if r, err = pool.Train(script); err != nil || string(r.Ranks[1].Stdout) != odd+"\n" {
 		t.Errorf("%q, %v", r.Ranks[1].Stdout, err)
@@ -55,7 +55,7 @@ func TestProgram(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("files", d.script(`echo "$GPUTRAIN_EPOCH $RANK" >"$GPUTRAIN_SCRATCH/mine"; meet 2 written; [ "$GPUTRAIN_EPOCH$RANK" != 10 ] || exit 3; [ $GPUTRAIN_EPOCH = 2 ] || sleep 600`))
+	training := named("files", d.script(`echo "$GPUTRAIN_ATTEMPT $RANK" >"$GPUTRAIN_SCRATCH/mine"; meet 2 written; [ "$GPUTRAIN_ATTEMPT$RANK" != 10 ] || exit 3; [ $GPUTRAIN_ATTEMPT = 2 ] || sleep 600`))
 	training.Task.Outputs, training.ProcessesPerNode, training.Restarts = []string{"mine"}, 1, 1
 	r, err := pool.Train(training)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestSecrets(t *testing.T) {
 	for _, prints := range []bool{false, true} {
 		name := map[bool]string{false: "quiet", true: "prints"}[prints]
 		training := named(name, d.script(`[ "$TOKEN" = s3cr3t-of-a"-gang-0451" ] || exit 9
-note knows; cat /proc/[0-9]*/cmdline >"$d/args.$RANK" 2>/dev/null; echo "gputrain: step=$GPUTRAIN_EPOCH"
+note knows; cat /proc/[0-9]*/cmdline >"$d/args.$RANK" 2>/dev/null; echo "gputrain: step=$GPUTRAIN_ATTEMPT"
 `+map[bool]string{true: `echo "it is $TOKEN"; echo "broken: $TOKEN" >&2`}[prints]+`
 meet 2 $GPUTRAIN_TRAINING; exit 3`))
 		training.Check = d.script(`[ "$TOKEN" = s3cr3t-of-a"-gang-0451" ]`)
@@ -129,11 +129,11 @@ meet 2 $GPUTRAIN_TRAINING; exit 3`))
 	}
 }
 
-// A check runs on all nodes before the first epoch, and not again on nodes that have passed.
+// A check runs on all nodes before the first attempt, and not again on nodes that have passed.
 func TestCheckPasses(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`note runs; meet 2 ran; echo gputrain: step=1; exit $((GPUTRAIN_EPOCH == 1 ? 3 : 0))`))
+	training := named("x", d.script(`note runs; meet 2 ran; echo gputrain: step=1; exit $((GPUTRAIN_ATTEMPT == 1 ? 3 : 0))`))
 	training.Check, training.Restarts = d.script(`note "checked by $WORLD_SIZE of $GPUTRAIN_TRAINING"; [ -z "$(grep runs "$d/diary")" ]`), 1
 	if _, err := pool.Train(training); err != nil {
 		t.Error(err)
@@ -153,16 +153,16 @@ func TestCheckFindsTheNode(t *testing.T) {
 	training := named("x", d.script(`note "on $GPUTRAIN_NODE_RANK"; [ ! -e bad ]`))
 	training.Check = gputrain.Script(`[ ! -e bad ] || { echo "this one is bad" >&2; exit 4; }; sleep 1`)
 	r, err := pool.Train(training)
-	if err != nil || len(r.Epochs) != 2 || len(r.Ranks) != 4 {
+	if err != nil || len(r.Attempts) != 2 || len(r.Ranks) != 4 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	root := failure(t, r.Epochs[0].Err).Failures
+	root := failure(t, r.Attempts[0].Err).Failures
 	if len(root) != 1 || root[0].Cause != gputrain.CauseNeverStarted || root[0].Node.ID != bad.ID || !strings.Contains(root[0].Tail, "this one is bad") {
 		t.Errorf("%v", root)
 	}
-	for i, n := range r.Epochs[1].Nodes {
-		if n.ID == bad.ID || (i != 2) != (n.ID == r.Epochs[0].Nodes[i].ID) {
-			t.Errorf("rank %d is on %s, and was on %s", i, n.ID, r.Epochs[0].Nodes[i].ID)
+	for i, n := range r.Attempts[1].Nodes {
+		if n.ID == bad.ID || (i != 2) != (n.ID == r.Attempts[0].Nodes[i].ID) {
+			t.Errorf("rank %d is on %s, and was on %s", i, n.ID, r.Attempts[0].Nodes[i].ID)
 		}
 	}
 	nothingLeft(t, pool.ID())
@@ -175,10 +175,10 @@ func TestCheckWaits(t *testing.T) {
 	training := named("x", gputrain.Cmd("true"))
 	training.Check = gputrain.Script(`[ $RANK = 1 ] && exec sleep 600; echo "RuntimeError: Timed out waiting 15000ms" >&2; exit 1`)
 	r, err := pool.Train(training)
-	if err == nil || len(r.Epochs) == 0 {
+	if err == nil || len(r.Attempts) == 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if root := failure(t, r.Epochs[0].Err).Failures[0]; root.Cause != gputrain.CauseNeverStarted || root.Node.ID != r.Epochs[0].Nodes[1].ID {
+	if root := failure(t, r.Attempts[0].Err).Failures[0]; root.Cause != gputrain.CauseNeverStarted || root.Node.ID != r.Attempts[0].Nodes[1].ID {
 		t.Errorf("%+v", root)
 	}
 }
@@ -190,7 +190,7 @@ func TestCheckFailsEverywhere(t *testing.T) {
 	training := named("x", d.script("note runs"))
 	training.Check, training.Restarts = gputrain.Script("echo no >&2; exit 5"), 9
 	r, err := pool.Train(training)
-	if err == nil || len(r.Epochs) > 3 {
+	if err == nil || len(r.Attempts) > 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if root := failure(t, err).Failures[0]; root.Cause != gputrain.CauseNeverStarted || !strings.Contains(err.Error(), "Check") || root.ExitCode != 5 {
@@ -205,13 +205,13 @@ func TestStartTimeout(t *testing.T) {
 	slow(t)
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`[ $GPUTRAIN_EPOCH = 2 ] || sleep 600`))
+	training := named("x", d.script(`[ $GPUTRAIN_ATTEMPT = 2 ] || sleep 600`))
 	training.StartTimeout, training.Restarts = 10*time.Second, 1
 	r, err := pool.Train(training)
-	if err != nil || len(r.Epochs) != 2 {
+	if err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if root := failure(t, r.Epochs[0].Err).Failures[0]; root.Cause != gputrain.CauseStalled || !strings.Contains(root.Stack, "sleep") {
+	if root := failure(t, r.Attempts[0].Err).Failures[0]; root.Cause != gputrain.CauseStalled || !strings.Contains(root.Stack, "sleep") {
 		t.Errorf("%+v", root)
 	}
 }
@@ -221,19 +221,19 @@ func TestStallTimeout(t *testing.T) {
 	slow(t)
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`echo "gputrain: step=1"; meet 2 first; [ $GPUTRAIN_EPOCH = 1 ] || exit 0
+	training := named("x", d.script(`echo "gputrain: step=1"; meet 2 first; [ $GPUTRAIN_ATTEMPT = 1 ] || exit 0
 [ $RANK = 1 ] || echo "gputrain: step=2"
 while :; do echo waiting; sleep 0.3; done`))
 	training.StallTimeout, training.Restarts = 10*time.Second, 1
 	r, err := pool.Train(training)
-	if err != nil || len(r.Epochs) != 2 {
+	if err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	root := failure(t, r.Epochs[0].Err).Failures[0]
+	root := failure(t, r.Attempts[0].Err).Failures[0]
 	if root.Cause != gputrain.CauseStalled || root.Rank != 1 || root.Step != 1 || !strings.Contains(root.Stack, "sh") {
 		t.Errorf("%+v", root)
 	}
-	if e := r.Epochs[0]; e.FirstStep != 1 || e.LastStep != 2 || r.Step != 2 {
+	if e := r.Attempts[0]; e.FirstStep != 1 || e.LastStep != 2 || r.Step != 2 {
 		t.Errorf("%+v", r)
 	}
 }

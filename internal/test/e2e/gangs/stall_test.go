@@ -83,7 +83,7 @@ func TestLossIsOneFailure(t *testing.T) {
 	d := newDiary(t)
 	cloud := e2etest.RealCloud(t)
 	pool := openNear(t, cloud, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`note begins; [ $GPUTRAIN_EPOCH = 2 ] || sleep 600`))
+	training := named("x", d.script(`note begins; [ $GPUTRAIN_ATTEMPT = 2 ] || sleep 600`))
 	training.ProcessesPerNode = 2
 	ended := make(chan error, 1)
 	var r gputrain.TrainResult
@@ -98,10 +98,10 @@ func TestLossIsOneFailure(t *testing.T) {
 	if err := cloud.Preempt(pool.Nodes()[1].ID, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil || len(r.Epochs) != 2 {
+	if err := <-ended; err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	all := failure(t, r.Epochs[0].Err).Failures
+	all := failure(t, r.Attempts[0].Err).Failures
 	if len(all) != 1 || all[0].Cause != gputrain.CauseNodeLost || all[0].Rank != -1 || all[0].Index != -1 || all[0].Node.Rank != 1 {
 		t.Errorf("%+v", all)
 	}
@@ -116,8 +116,8 @@ func TestWorldsOfTheirOwn(t *testing.T) {
 	training.ProcessesPerNode, training.Restarts = 1, 5
 	r, err := pool.Train(training)
 	root := failure(t, err).Failures[0]
-	if !errors.Is(err, gputrain.ErrInvalid) || len(r.Epochs) != 1 || !strings.Contains(err.Error(), "is in a world of 1") || !strings.Contains(err.Error(), "Torchrun") || root.Rank != -1 {
-		t.Errorf("%+v, %v", r.Epochs, err)
+	if !errors.Is(err, gputrain.ErrInvalid) || len(r.Attempts) != 1 || !strings.Contains(err.Error(), "is in a world of 1") || !strings.Contains(err.Error(), "Torchrun") || root.Rank != -1 {
+		t.Errorf("%+v, %v", r.Attempts, err)
 	}
 	nothingLeft(t, pool.ID())
 }

@@ -29,7 +29,7 @@ meet 4 seen`))
 		t.Fatal(err)
 	}
 	d.want(t, "1 0 sees 4 of 4, 0 of 2 on 0", "1 1 sees 4 of 4, 1 of 2 on 0", "1 2 sees 4 of 4, 0 of 2 on 1", "1 3 sees 4 of 4, 1 of 2 on 1")
-	if len(r.Ranks) != 4 || len(r.Epochs) != 1 || r.Epochs[0].Err != nil || len(r.Epochs[0].Nodes) != 2 || r.Epochs[0].From.IsZero() || r.Epochs[0].To.Before(r.Epochs[0].From) {
+	if len(r.Ranks) != 4 || len(r.Attempts) != 1 || r.Attempts[0].Err != nil || len(r.Attempts[0].Nodes) != 2 || r.Attempts[0].From.IsZero() || r.Attempts[0].To.Before(r.Attempts[0].From) {
 		t.Errorf("%+v", r)
 	}
 	for i, rank := range r.Ranks {
@@ -58,8 +58,8 @@ func TestReleaseOfNone(t *testing.T) {
 	if root := failure(t, err).Failures[0]; root.Cause != gputrain.CauseNeverStarted || root.Node.Rank != 1 || !strings.Contains(err.Error(), "work") {
 		t.Errorf("%+v, %v", root, err)
 	}
-	if len(r.Epochs) != 1 {
-		t.Errorf("%d epochs", len(r.Epochs))
+	if len(r.Attempts) != 1 {
+		t.Errorf("%d attempts", len(r.Attempts))
 	}
 	d.want(t, "")
 	nothingLeft(t, pool.ID())
@@ -69,22 +69,22 @@ func TestReleaseOfNone(t *testing.T) {
 	}
 }
 
-// Each epoch has a port of its own, and nothing of the one before: not a child with a session of its own either that ignores TERM.
-func TestEpochs(t *testing.T) {
+// Each attempt has a port of its own, and nothing of the one before: not a child with a session of its own either that ignores TERM.
+func TestAttempts(t *testing.T) {
 	slow(t)
 	d := newDiary(t)
 	var s states
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2}, gputrain.WithEvents(s.add))
-	training := named("epochs", d.script(`
+	training := named("attempts", d.script(`
 for pid in $(cat "$d/pids"); do ! tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q . || note "$pid lives"; done
 note "$MASTER_PORT"
-echo "gputrain: step=$GPUTRAIN_EPOCH"
+echo "gputrain: step=$GPUTRAIN_ATTEMPT"
 meet 2 begun
 for how in "" setsid; do
 	$how sh -c 'trap "" TERM HUP INT; echo $$ >>"$1/pids"; while :; do sleep 600; done' sh "$d" >/dev/null 2>&1 &
 done
-until [ $(wc -l <"$d/pids") -ge $((4 * GPUTRAIN_EPOCH)) ]; do sleep 0.05; done
-[ $GPUTRAIN_EPOCH = 4 ] || exit $((GPUTRAIN_EPOCH + 10 * RANK))`))
+until [ $(wc -l <"$d/pids") -ge $((4 * GPUTRAIN_ATTEMPT)) ]; do sleep 0.05; done
+[ $GPUTRAIN_ATTEMPT = 4 ] || exit $((GPUTRAIN_ATTEMPT + 10 * RANK))`))
 	e2etest.WriteText(t, filepath.Join(string(d), "pids"), "")
 	training.Restarts = 3
 	r, err := pool.Train(training)
@@ -93,20 +93,20 @@ until [ $(wc -l <"$d/pids") -ge $((4 * GPUTRAIN_EPOCH)) ]; do sleep 0.05; done
 	}
 	ports := map[string]string{}
 	for _, line := range d.lines(t) {
-		var epoch, rank, port string
-		if n, _ := fmt.Sscan(line, &epoch, &rank, &port); n != 3 || strings.Contains(line, "lives") || ports[epoch] != "" && ports[epoch] != port {
+		var attempt, rank, port string
+		if n, _ := fmt.Sscan(line, &attempt, &rank, &port); n != 3 || strings.Contains(line, "lives") || ports[attempt] != "" && ports[attempt] != port {
 			t.Error(line)
 		}
-		ports[epoch] = port
+		ports[attempt] = port
 	}
 	if len(ports) != 4 || ports["1"] == ports["2"] || ports["2"] == ports["3"] || ports["3"] == ports["4"] {
 		t.Error(ports)
 	}
-	if len(r.Epochs) != 4 || r.Step != 4 || r.Ranks[0].Attempts != 4 {
+	if len(r.Attempts) != 4 || r.Step != 4 || r.Ranks[0].Attempts != 4 {
 		t.Errorf("%+v", r)
 	}
-	for i, e := range r.Epochs {
-		if e.Number != i+1 || e.FirstStep != int64(i+1) || e.LastStep != int64(i+1) || (e.Err == nil) != (i == 3) || len(e.Nodes) != 2 || i > 0 && e.From.Before(r.Epochs[i-1].To) {
+	for i, e := range r.Attempts {
+		if e.Number != i+1 || e.FirstStep != int64(i+1) || e.LastStep != int64(i+1) || (e.Err == nil) != (i == 3) || len(e.Nodes) != 2 || i > 0 && e.From.Before(r.Attempts[i-1].To) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -127,7 +127,7 @@ esac
 sleep 600 & wait`)))
 	failed := failure(t, err)
 	root := failed.Failures[0]
-	if failed.Epoch != 1 || root.Rank != 1 || root.Node.Rank != 1 || root.Cause != gputrain.CauseExit || root.ExitCode != 7 || !strings.Contains(root.Tail, "it is broken") || root.Name != "first/1" {
+	if failed.Attempt != 1 || root.Rank != 1 || root.Node.Rank != 1 || root.Cause != gputrain.CauseExit || root.ExitCode != 7 || !strings.Contains(root.Tail, "it is broken") || root.Name != "first/1" {
 		t.Errorf("%+v", root)
 	}
 	if len(failed.Failures) != 2 || failed.Failures[1].Cause != gputrain.CausePeer || failed.Failures[1].Rank != 0 {
@@ -139,24 +139,24 @@ sleep 600 & wait`)))
 			t.Errorf("rank %d: %v", i, r.Ranks[i].Err)
 		}
 	}
-	if len(r.Epochs) != 1 || r.Epochs[0].Err == nil {
-		t.Errorf("%+v", r.Epochs)
+	if len(r.Attempts) != 1 || r.Attempts[0].Err == nil {
+		t.Errorf("%+v", r.Attempts)
 	}
 	nothingLeft(t, pool.ID())
 	nodesWork(t, pool)
 }
 
-// Failures count against Restarts, and three epochs that get no further end it.
+// Failures count against Restarts, and three attempts that get no further end it.
 func TestRestarts(t *testing.T) {
 	slow(t)
 	for _, tt := range []struct {
-		name             string
-		restarts, epochs int
-		script           string
-		noProgress       bool
+		name               string
+		restarts, attempts int
+		script             string
+		noProgress         bool
 	}{
-		{"none", 0, 1, `echo "gputrain: step=$GPUTRAIN_EPOCH"; exit 1`, false},
-		{"counted", 3, 4, `echo "gputrain: step=$GPUTRAIN_EPOCH"; exit 1`, false},
+		{"none", 0, 1, `echo "gputrain: step=$GPUTRAIN_ATTEMPT"; exit 1`, false},
+		{"counted", 3, 4, `echo "gputrain: step=$GPUTRAIN_ATTEMPT"; exit 1`, false},
 		{"no step", 9, 3, `exit 1`, true},
 		{"same step", 9, 4, `echo "gputrain: step=5"; exit 1`, true},
 	} {
@@ -166,13 +166,13 @@ func TestRestarts(t *testing.T) {
 			training := named("x", gputrain.Script(tt.script))
 			training.Restarts = tt.restarts
 			r, err := pool.Train(training)
-			if failed := failure(t, err); failed.Epoch != tt.epochs || failed.Failures[0].ExitCode != 1 {
+			if failed := failure(t, err); failed.Attempt != tt.attempts || failed.Failures[0].ExitCode != 1 {
 				t.Errorf("%v", err)
 			}
-			if len(r.Epochs) != tt.epochs || errors.Is(err, gputrain.ErrNoProgress) != tt.noProgress {
-				t.Errorf("%d epochs, %v", len(r.Epochs), err)
+			if len(r.Attempts) != tt.attempts || errors.Is(err, gputrain.ErrNoProgress) != tt.noProgress {
+				t.Errorf("%d attempts, %v", len(r.Attempts), err)
 			}
-			for _, e := range r.Epochs[:tt.epochs-1] {
+			for _, e := range r.Attempts[:tt.attempts-1] {
 				if errors.Is(e.Err, gputrain.ErrNoProgress) {
 					t.Error(e.Err)
 				}
@@ -181,17 +181,17 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// Task.Timeout bounds an epoch.
+// Task.Timeout bounds an attempt.
 func TestTimeout(t *testing.T) {
 	d := newDiary(t)
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 2})
-	training := named("x", d.script(`note begins; [ "$GPUTRAIN_EPOCH" = 2 ] || sleep 600`))
+	training := named("x", d.script(`note begins; [ "$GPUTRAIN_ATTEMPT" = 2 ] || sleep 600`))
 	training.Task.Timeout, training.Restarts = 6*time.Second, 1
 	r, err := pool.Train(training)
-	if err != nil || len(r.Epochs) != 2 {
+	if err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if root := failure(t, r.Epochs[0].Err).Failures[0]; root.Cause != gputrain.CauseTimeout {
+	if root := failure(t, r.Attempts[0].Err).Failures[0]; root.Cause != gputrain.CauseTimeout {
 		t.Errorf("%+v", root)
 	}
 	d.want(t, "1 0 begins", "1 1 begins", "2 0 begins", "2 1 begins")

@@ -40,7 +40,7 @@ func TestTwoGangs(t *testing.T) {
 		}
 		both.Wait()
 		for _, r := range results {
-			if len(r.Ranks) != nodes || len(r.Epochs) != 1 {
+			if len(r.Ranks) != nodes || len(r.Attempts) != 1 {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -89,14 +89,14 @@ while :; do sleep 0.1; done`))
 	if err := cloud.Vanish(lost); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil || len(r.Epochs) != 2 {
+	if err := <-ended; err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if !errors.Is(r.Epochs[0].Err, gputrain.ErrNodeLost) || r.Epochs[1].Resumed != "step-3" {
-		t.Errorf("%v, %q", r.Epochs[0].Err, r.Epochs[1].Resumed)
+	if !errors.Is(r.Attempts[0].Err, gputrain.ErrNodeLost) || r.Attempts[1].Resumed != "step-3" {
+		t.Errorf("%v, %q", r.Attempts[0].Err, r.Attempts[1].Resumed)
 	}
-	for i, n := range r.Epochs[1].Nodes {
-		before := r.Epochs[0].Nodes[i]
+	for i, n := range r.Attempts[1].Nodes {
+		before := r.Attempts[0].Nodes[i]
 		if (before.ID == lost) == (n.ID == before.ID) {
 			t.Errorf("rank %d is on %s, and was on %s", i, n.ID, before.ID)
 		}
@@ -125,7 +125,7 @@ meet 2 never`))
 	training.Restarts = 1
 	training.Task.Checkpoints = gputrain.Checkpoints{Keep: 1, Every: time.Second}
 	r, err := pool.Train(training)
-	if err != nil || len(r.Epochs) != 2 || r.Epochs[1].Resumed != "step-3" {
+	if err != nil || len(r.Attempts) != 2 || r.Attempts[1].Resumed != "step-3" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for i, rank := range r.Ranks {
@@ -147,7 +147,7 @@ meet 2 never`))
 	}
 }
 
-// A checkpoint from which two epochs have failed before their first step is set aside for the one before.
+// A checkpoint from which two attempts have failed before their first step is set aside for the one before.
 func TestBadCheckpoint(t *testing.T) {
 	slow(t)
 	d := newDiary(t)
@@ -196,10 +196,10 @@ while :; do sleep 0.1; done`))
 	if err := cloud.Preempt(pool.Nodes()[1].ID, 40*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil || len(r.Epochs) != 2 {
+	if err := <-ended; err != nil || len(r.Attempts) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if root := failure(t, r.Epochs[0].Err).Failures[0]; root.Cause != gputrain.CauseNodeLost || !errors.Is(root, gputrain.ErrPreempted) {
+	if root := failure(t, r.Attempts[0].Err).Failures[0]; root.Cause != gputrain.CauseNodeLost || !errors.Is(root, gputrain.ErrPreempted) {
 		t.Errorf("%+v", root)
 	}
 	lines := d.lines(t)
@@ -210,7 +210,7 @@ while :; do sleep 0.1; done`))
 	}
 }
 
-// What a node calls its checkpoints removes none of an earlier epoch. Steps that the epoch has printed do.
+// What a node calls its checkpoints removes none of an earlier attempt. Steps that the attempt has printed do.
 func TestCheckpointNamesRemoveNothing(t *testing.T) {
 	for name, tt := range map[string]struct{ says, left string }{
 		"silent": {"", "[step-10 step-9000000000000000003]"},
@@ -221,7 +221,7 @@ func TestCheckpointNamesRemoveNothing(t *testing.T) {
 			pool := e2etest.Open(t, gputrain.Spec{})
 			training := named(name, d.script(tt.says+`
 comes() { save $1; until [ -e "`+filepath.Join(to, name)+`/step-$1" ]; do sleep 0.1; done; }
-[ $GPUTRAIN_EPOCH != 1 ] || { comes 10; exit 3; }
+[ $GPUTRAIN_ATTEMPT != 1 ] || { comes 10; exit 3; }
 for step in 1 2 3; do comes 900000000000000000$step; done`))
 			training.Restarts = 1
 			training.Task.Checkpoints = gputrain.Checkpoints{To: to, Keep: 1, Every: time.Second}

@@ -81,7 +81,7 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 }
 
-// recovery returns how long it takes a training to go on in its next epoch.
+// recovery returns how long it takes a training to go on in its next attempt.
 func (c *cluster) recovery(b *testing.B, training gputrain.Training, strike func(testing.TB, gputrain.Node)) time.Duration {
 	defer c.start(b, training)()
 	began := c.strike(b, training.Task.Name, strike)
@@ -250,7 +250,7 @@ func BenchmarkWatching(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return figures{result.Epochs[0].To.Sub(result.Epochs[0].From), used(b, pool) - before}
+		return figures{result.Attempts[0].To.Sub(result.Attempts[0].From), used(b, pool) - before}
 	}
 	var a, z []figures
 	for b.Loop() {

@@ -71,17 +71,17 @@ func (c *cluster) event(wanted func(gputrain.Event) bool) *gputrain.Event {
 	return nil
 }
 
-// atStep matches the first step of a training's epoch that is not before n.
-func atStep(name string, epoch int, n int64) func(gputrain.Event) bool {
+// atStep matches the first step of a training's attempt that is not before n.
+func atStep(name string, attempt int, n int64) func(gputrain.Event) bool {
 	return func(e gputrain.Event) bool {
-		return e.Kind == gputrain.EventStep && e.Name == name && e.Epoch == epoch && e.Step.N >= n
+		return e.Kind == gputrain.EventStep && e.Name == name && e.Attempt == attempt && e.Step.N >= n
 	}
 }
 
-// inState matches the event of a training's epoch that it has reached a state.
-func inState(name string, epoch int, state string) func(gputrain.Event) bool {
+// inState matches the event of a training's attempt that it has reached a state.
+func inState(name string, attempt int, state string) func(gputrain.Event) bool {
 	return func(e gputrain.Event) bool {
-		return e.Kind == gputrain.EventTraining && e.Name == name && e.Epoch == epoch && e.State == state
+		return e.Kind == gputrain.EventTraining && e.Name == name && e.Attempt == attempt && e.State == state
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *cluster) train(t testing.TB, training gputrain.Training) (gputrain.Trai
 	t.Cleanup(func() {
 		if t.Failed() {
 			c.timeline(t, training.Task.Name)
-			t.Logf("%v; the last epoch has printed\n%s", err, printed(result))
+			t.Logf("%v; the last attempt has printed\n%s", err, printed(result))
 		}
 	})
 	return result, err
@@ -110,7 +110,7 @@ func (c *cluster) timeline(t testing.TB, name string) {
 	defer c.mu.Unlock()
 	for _, e := range c.events {
 		if e.Name == name || e.Kind == gputrain.EventNode {
-			t.Logf("%s %v: epoch %d, node %d, step %d, %s: %v", e.Time.Format("04:05.000"), e.Kind, e.Epoch, e.Node, e.Step.N, e.State, e.Err)
+			t.Logf("%s %v: attempt %d, node %d, step %d, %s: %v", e.Time.Format("04:05.000"), e.Kind, e.Attempt, e.Node, e.Step.N, e.State, e.Err)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func printed(result gputrain.TrainResult) string {
 	return b.String()
 }
 
-// failuresOf returns the failures of an epoch, of which there is at least one.
+// failuresOf returns the failures of an attempt, of which there is at least one.
 func failuresOf(t testing.TB, err error) []*gputrain.TaskError {
 	t.Helper()
 	var failed *gputrain.TrainError
@@ -168,7 +168,7 @@ func failuresOf(t testing.TB, err error) []*gputrain.TaskError {
 	return failed.Failures
 }
 
-// A cause is the root cause that an epoch's failure must have. Node is the rank of its node in the gang.
+// A cause is the root cause that an attempt's failure must have. Node is the rank of its node in the gang.
 type cause struct {
 	cause      gputrain.Cause
 	rank, node int
@@ -176,8 +176,8 @@ type cause struct {
 	signal     string
 }
 
-// wantRoot checks the root cause of an epoch, and that its other failures followed from it.
-func wantRoot(t testing.TB, e gputrain.Epoch, want cause) {
+// wantRoot checks the root cause of an attempt, and that its other failures followed from it.
+func wantRoot(t testing.TB, e gputrain.GangAttempt, want cause) {
 	t.Helper()
 	failures := failuresOf(t, e.Err)
 	root := failures[0]

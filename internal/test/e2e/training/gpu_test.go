@@ -49,8 +49,8 @@ func TestTrainingOnGPU(t *testing.T) {
 		training := program(t, "killed", "train.py", map[string]string{"FAULT": "kill:0:13:1", "STEP_SECONDS": "0.1"})
 		training.Restarts = 1
 		result := run(t, training)
-		if len(result.Epochs) != 2 || result.Epochs[1].Resumed == "" {
-			t.Errorf("epochs %+v", result.Epochs)
+		if len(result.Attempts) != 2 || result.Attempts[1].Resumed == "" {
+			t.Errorf("attempts %+v", result.Attempts)
 		}
 	})
 	t.Run("jax", func(t *testing.T) {

@@ -48,23 +48,23 @@ func TestTrainingSameLoss(t *testing.T) {
 		training := train(t, "killed", map[string]string{"FAULT": "kill:1:13:1", "STEP_SECONDS": "0.1"})
 		training.Restarts = 1
 		result := run(t, training)
-		if len(result.Epochs) != 2 || result.Epochs[1].Resumed != "step-10" || result.Epochs[1].FirstStep != 11 {
-			t.Fatalf("epochs %+v", result.Epochs)
+		if len(result.Attempts) != 2 || result.Attempts[1].Resumed != "step-10" || result.Attempts[1].FirstStep != 11 {
+			t.Fatalf("attempts %+v", result.Attempts)
 		}
-		wantRoot(t, result.Epochs[0], cause{cause: gputrain.CauseSignal, rank: 1, node: 1, exitCode: -1, signal: "KILL"})
+		wantRoot(t, result.Attempts[0], cause{cause: gputrain.CauseSignal, rank: 1, node: 1, exitCode: -1, signal: "KILL"})
 	})
 	t.Run("node lost", func(t *testing.T) {
 		lost := c.pool.Nodes()[1]
 		training := train(t, "lost", map[string]string{"STEP_SECONDS": "0.3"})
 		defer c.during(t, "step 8", atStep("lost", 1, 8), func() { e2etest.Docker(t, "kill", lost.ID) })()
 		result := run(t, training)
-		if len(result.Epochs) != 2 || result.Epochs[1].Resumed == "" {
-			t.Fatalf("epochs %+v", result.Epochs)
+		if len(result.Attempts) != 2 || result.Attempts[1].Resumed == "" {
+			t.Fatalf("attempts %+v", result.Attempts)
 		}
-		wantRoot(t, result.Epochs[0], cause{cause: gputrain.CauseNodeLost, node: 1, exitCode: -1})
-		before, after := result.Epochs[0].Nodes, result.Epochs[1].Nodes
+		wantRoot(t, result.Attempts[0], cause{cause: gputrain.CauseNodeLost, node: 1, exitCode: -1})
+		before, after := result.Attempts[0].Nodes, result.Attempts[1].Nodes
 		if before[0].ID != after[0].ID || before[1].ID != lost.ID || after[1].ID == lost.ID {
-			t.Errorf("epoch 1 ran on %v, epoch 2 on %v", before, after)
+			t.Errorf("attempt 1 ran on %v, attempt 2 on %v", before, after)
 		}
 	})
 }

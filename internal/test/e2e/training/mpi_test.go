@@ -20,7 +20,7 @@ func TestTrainingMPI(t *testing.T) {
 	}
 	t.Run("finish", func(t *testing.T) {
 		result, err := c.train(t, mpi(t, "finish", nil))
-		if err != nil || loss(t, result) != "1.398482877377031" || len(result.Ranks) != 1 || len(result.Epochs) != 1 {
+		if err != nil || loss(t, result) != "1.398482877377031" || len(result.Ranks) != 1 || len(result.Attempts) != 1 {
 			t.Errorf("%v: %s", err, printed(result))
 		}
 	})
@@ -44,10 +44,10 @@ func TestTrainingMPI(t *testing.T) {
 				defer c.during(t, "step 3", atStep(tt.name, 1, 3), func() { kill(t, node, "-x", tt.kill) })()
 			}
 			result, err := c.train(t, training)
-			if err == nil || len(result.Epochs) != 1 {
-				t.Fatalf("%v after %d epochs", err, len(result.Epochs))
+			if err == nil || len(result.Attempts) != 1 {
+				t.Fatalf("%v after %d attempts", err, len(result.Attempts))
 			}
-			wantRoot(t, result.Epochs[0], tt.want)
+			wantRoot(t, result.Attempts[0], tt.want)
 		})
 	}
 	t.Run("hang found by step", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTrainingMPI(t *testing.T) {
 		if err == nil {
 			t.Fatal("it has not failed")
 		}
-		wantRoot(t, result.Epochs[0], cause{gputrain.CauseStalled, 3, 1, -1, ""})
+		wantRoot(t, result.Attempts[0], cause{gputrain.CauseStalled, 3, 1, -1, ""})
 		if stack := failuresOf(t, err)[0].Stack; strings.Count(stack, "(python3)") < 6 || !strings.Contains(stack, "node 2 of the gang") {
 			t.Errorf("the stack is %s", stack)
 		}
@@ -66,10 +66,10 @@ func TestTrainingMPI(t *testing.T) {
 		training := mpi(t, "again", map[string]string{"FAULT": "kill:5:13:1", "STEP_SECONDS": "0.1"})
 		training.Restarts = 1
 		result, err := c.train(t, training)
-		if err != nil || loss(t, result) != "1.398482877377031" || len(result.Epochs) != 2 || result.Epochs[1].FirstStep != 11 {
-			t.Errorf("%v: %+v: %s", err, result.Epochs, printed(result))
+		if err != nil || loss(t, result) != "1.398482877377031" || len(result.Attempts) != 2 || result.Attempts[1].FirstStep != 11 {
+			t.Errorf("%v: %+v: %s", err, result.Attempts, printed(result))
 		}
-		if root := failuresOf(t, result.Epochs[0].Err)[0]; root.Rank != 5 || errors.Is(root, gputrain.ErrStalled) {
+		if root := failuresOf(t, result.Attempts[0].Err)[0]; root.Rank != 5 || errors.Is(root, gputrain.ErrStalled) {
 			t.Errorf("the root cause is %v", root)
 		}
 	})

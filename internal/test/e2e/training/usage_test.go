@@ -41,7 +41,7 @@ exec ` + docker + ` "$@"
 		{"processes", []string{`(?m)^rank 2 on node 2 exit code 0 <nil>$`, `(?m)^step 1000 of 0 \d`, `newest checkpoint: \S*llm-checkpoints/\S*step-1000\n`}},
 		{"torchrun", []string{`(?m)^rank 2 on node 2 exit code 0 <nil>$`, `newest checkpoint: \S*step-1000\n`}},
 		{"mpi", []string{`(?m)^rank 0 on node 0 exit code 0 <nil>$`, `newest checkpoint: \S*step-1000\n`}},
-		{"go", []string{`epoch 1 goes on from \n`, `(?m)^rank 2 on node 2 exit code \S+ <nil>$`, `(?m)^100 steps in `, `(?m)^2\.4\S*e-18 <nil>$`}},
+		{"go", []string{`attempt 1 goes on from \n`, `(?m)^rank 2 on node 2 exit code \S+ <nil>$`, `(?m)^100 steps in `, `(?m)^2\.4\S*e-18 <nil>$`}},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(program.Dir, "llm-checkpoints")); err != nil {
@@ -51,7 +51,7 @@ exec ` + docker + ` "$@"
 			if err != nil {
 				t.Fatalf("%v\n%s%s", err, out, errOut)
 			}
-			for _, want := range append(tt.want, `(?m)^epoch 1 on 3 nodes from "": steps \d+ to 1\d*0: <nil>$`) {
+			for _, want := range append(tt.want, `(?m)^attempt 1 on 3 nodes from "": steps \d+ to 1\d*0: <nil>$`) {
 				if !regexp.MustCompile(want).MatchString(out) {
 					t.Errorf("the output does not match %s:\n%s%s", want, out, errOut)
 				}

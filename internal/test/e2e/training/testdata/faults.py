@@ -3,9 +3,9 @@
 #   STEPS         how many steps; 20
 #   STEP_SECONDS  how long each step takes besides; 0
 #   SAVE_EVERY    how many steps between checkpoints; 5
-#   FAULT         KIND:RANK:STEP:EPOCH, or several with commas between: what a rank does before a step of an epoch.
+#   FAULT         KIND:RANK:STEP:ATTEMPT, or several with commas between: what a rank does before a step of an attempt.
 #                 KIND is kill, segv, raise, exit<code>, hang (asleep), spin (busy), or stop (frozen).
-#                 EPOCH * is each.
+#                 ATTEMPT * is each.
 #   SILENT        it reports no steps
 #
 # SIGUSR1 makes a process hang, asleep.
@@ -17,15 +17,15 @@ import time
 STEPS = int(os.environ.get("STEPS", 20))
 STEP_SECONDS = float(os.environ.get("STEP_SECONDS", 0))
 SAVE_EVERY = int(os.environ.get("SAVE_EVERY", 5))
-EPOCH = os.environ.get("GPUTRAIN_EPOCH", "1")
+ATTEMPT = os.environ.get("GPUTRAIN_ATTEMPT", "1")
 signal.signal(signal.SIGUSR1, lambda *_: fail("hang"))
 
 
 def before(step, rank):
     """Fails, if this rank is to fail now, and waits for as long as a step takes."""
     for fault in filter(None, os.environ.get("FAULT", "").split(",")):
-        kind, at_rank, at_step, epoch = fault.split(":")
-        if (int(at_rank), int(at_step)) == (rank, step) and epoch in ("*", EPOCH):
+        kind, at_rank, at_step, attempt = fault.split(":")
+        if (int(at_rank), int(at_step)) == (rank, step) and attempt in ("*", ATTEMPT):
             fail(kind)
     time.sleep(STEP_SECONDS)
 

@@ -40,7 +40,7 @@ def all_reduce(x):
 
 
 last, loss = state.resume()
-print(f"rank {rank} of {world} meets the others at port {addr[1]} in epoch {faults.EPOCH}", flush=True)
+print(f"rank {rank} of {world} meets the others at port {addr[1]} in attempt {faults.ATTEMPT}", flush=True)
 peers = meet()
 for step in range(last + 1, faults.STEPS + 1):
     faults.before(step, rank)

@@ -68,7 +68,7 @@ def resume(path):
 
 path = os.environ.get("GPUTRAIN_RESUME")
 last = resume(path) if path else 0
-print(f"rank {rank} of {world} goes on after step {last} of {path or 'nothing'} in epoch {faults.EPOCH}", flush=True)
+print(f"rank {rank} of {world} goes on after step {last} of {path or 'nothing'} in attempt {faults.ATTEMPT}", flush=True)
 
 for step in range(last + 1, faults.STEPS + 1):
     faults.before(step, rank)
