@@ -197,7 +197,7 @@ const (
 	// provider's list could not be compared with the pool's, or a stray machine not be ended
 	// yet; "stranger" if a machine that has the pool's tag is not the pool's, see [Reap], and was left alone;
 	// "ledger", "journal", "history" or "ssh config" if these
-	// could not be written; "forward" if a connection of a [Forwarding] could not be led to its node;
+	// could not be written; "upload" if files vanished from a folder while it was sent, and were left out; "forward" if a connection of a [Forwarding] could not be led to its node;
 	// "guardian" if none can end the pool should this program die, see
 	// [WithoutGuardian]; "member" if a member of [Cheapest] or [FirstOf] is left out; "accelerator" if a node's driver
 	// says something of a device that the node goes without; "image" if nodes

@@ -85,7 +85,8 @@ func fileOptionsOf(op string, opts []FileOption, allowed ...transfer.Links) (lin
 // small single file. Nodes that join later get the upload before their first task, with the content
 // of that time; so do all nodes if none is ready now. If another file was uploaded to the same path
 // since, they get only that, and the earlier one need not stay on this machine. A file that is
-// written to while it is sent is an error.
+// written to while it is sent is an error. What vanishes from a folder while that is sent is left
+// out, and an [EventTrouble] of state "upload" names it.
 //
 // Only what is in the folder is sent: a symbolic link to a place in the folder stays a link, and a
 // link that leads out is [ErrOutsideLink], before anything is sent, unless an option says
@@ -186,7 +187,14 @@ func (c *Compute) sources(t Target) (nodes []*poolNode, err error) {
 
 func (n *poolNode) upload(ctx context.Context, up uploads.Upload) error {
 	progress, end := n.p.events.transfer(n.transferred("sending", Event{Path: up.Remote}))
-	err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{Links: up.Links, Progress: progress})
+	err := n.Node.Files().Upload(ctx, up.Local, up.Remote, transfer.Options{
+		Links: up.Links, Progress: progress,
+		Vanished: func(what string) {
+			ev := n.event(EventTrouble, "upload")
+			ev.Path, ev.Err = up.Remote, errors.New(what)
+			n.p.events.emit(ev)
+		},
+	})
 	if end(err); err != nil {
 		return fmt.Errorf("node %d: upload %s: %w", n.Rank(), up.Remote, transfer.Explain(err, "SkipOutsideLinks or FollowOutsideLinks"))
 	}

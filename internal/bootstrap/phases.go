@@ -135,6 +135,9 @@ func (b *bootstrapper) files(ctx context.Context, p Phase) (bool, *Error) {
 		return false, failure(p, err)
 	}
 	fmt.Fprintf(b.output(p.Name), "%d of %d files sent, %d bytes\n", stats.Sent, stats.Files, stats.Bytes)
+	if stats.Vanished != "" {
+		fmt.Fprintln(b.output(p.Name), stats.Vanished)
+	}
 	b.manifest = b.facts.WorkDir + ".sync"
 	return stats.Sent == 0, nil
 }

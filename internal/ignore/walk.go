@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 
 	"github.com/gputrain/gputrain/internal/bounded"
 )
@@ -21,7 +22,7 @@ var ErrFollow = errors.New("follow this link")
 type WalkFunc func(path string, d fs.DirEntry) error
 
 // Walk calls fn for everything below root that neither m nor a .gitignore file of a folder on the
-// way excludes: for a folder before its entries, in the order of the names. Like git, it reads no
+// way excludes: for a folder before its entries, in the order of the names. A folder that is removed meanwhile has no entries. Like git, it reads no
 // .gitignore above root and skips every .git.
 func Walk(root string, m *Matcher, fn WalkFunc) error {
 	return walker{root, fn, true}.walk("", m)
@@ -57,6 +58,9 @@ func readRules(name string) ([]byte, error) {
 func (w walker) walk(dir string, m *Matcher) error {
 	real := filepath.Join(w.root, filepath.FromSlash(dir))
 	entries, err := os.ReadDir(real)
+	if dir != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
+		return nil // it was removed since it was listed
+	}
 	if err != nil {
 		return err
 	}
@@ -65,6 +69,9 @@ func (w walker) walk(dir string, m *Matcher) error {
 			continue
 		}
 		file, err := readRules(filepath.Join(real, d.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // an editor is saving it
+		}
 		if err != nil {
 			return err
 		}

@@ -2,11 +2,11 @@ package transfer
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -20,11 +20,12 @@ import (
 type archive struct {
 	tw    *tar.Writer
 	meter *meter
+	gone  *vanished
 	buf   []byte
 }
 
-func newArchive(w io.Writer, m *meter) *archive {
-	return &archive{tw: tar.NewWriter(w), meter: m, buf: make([]byte, chunk)}
+func newArchive(w io.Writer, m *meter, gone *vanished) *archive {
+	return &archive{tw: tar.NewWriter(w), meter: m, gone: gone, buf: make([]byte, chunk)}
 }
 
 // add writes items under a folder of the archive.
@@ -58,28 +59,43 @@ func (a *archive) addItem(folder string, it *item, ahead *ahead) error {
 
 func (a *archive) addFile(h *tar.Header, it *item, ahead *ahead) error {
 	o := ahead.open(it)
+	if a.gone.takes(it.name, o.err) {
+		return nil
+	}
 	if o.err != nil {
 		return o.err
 	}
 	defer o.close()
 	// It may differ from the listed file, but must not change from here on.
 	h.Typeflag, h.Size, h.ModTime = tar.TypeReg, o.info.Size(), sentTime(o.info.ModTime())
+	if it.sum != "" {
+		return a.addSummed(h, it, o)
+	}
 	if err := a.tw.WriteHeader(h); err != nil {
 		return err
 	}
-	var sum hash.Hash
 	to := a.meter.count(a.tw)
-	if it.sum != "" {
-		sum = sha256.New()
-		to = io.MultiWriter(to, sum)
-	}
-	var err error
 	if o.file == nil {
-		_, err = to.Write(o.data)
-	} else {
-		err = copyUnchanged(to, o.file, o.info, a.buf)
+		_, err := to.Write(o.data)
+		return err
 	}
-	if err == nil && sum != nil && hex.EncodeToString(sum.Sum(nil)) != it.sum {
+	return copyUnchanged(to, o.file, o.info, a.buf)
+}
+
+// addSummed writes a file whose SHA-256 is known: as much of it as was read for that, since logs grow meanwhile.
+func (a *archive) addSummed(h *tar.Header, it *item, o opened) error {
+	h.Size = it.size
+	if err := a.tw.WriteHeader(h); err != nil {
+		return err
+	}
+	var content io.Reader = bytes.NewReader(o.data)
+	if o.file != nil {
+		content = o.file
+	}
+	sum := sha256.New()
+	to := io.MultiWriter(a.meter.count(a.tw), sum)
+	n, err := io.CopyBuffer(onlyWriter{to}, onlyReader{io.LimitReader(content, it.size)}, a.buf)
+	if err == nil && (n < it.size || hex.EncodeToString(sum.Sum(nil)) != it.sum) {
 		err = errChanged(it.local, it.size, o.info.Size())
 	}
 	return err
@@ -102,7 +118,7 @@ func open(it *item) opened {
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || !it.is(info)) {
-		err = fmt.Errorf("%s is no longer a file", it.local)
+		err = fmt.Errorf("%s %w", it.local, errReplaced)
 	}
 	if err != nil {
 		f.Close()

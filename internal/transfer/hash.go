@@ -25,7 +25,7 @@ type hashed struct {
 // its time.
 const settled = time.Second
 
-// hashOf returns the SHA-256 of a file to be sent, in hex.
+// hashOf returns the SHA-256 of a file to be sent, in hex, and sets the item's size to that of what was read.
 func hashOf(ctx context.Context, it *item) (string, error) {
 	name, err := filepath.Abs(it.local)
 	if err != nil {
@@ -44,11 +44,12 @@ func hashOf(ctx context.Context, it *item) (string, error) {
 	}
 	defer o.close()
 	info := o.info
+	it.size = info.Size()
 	if h.info != nil && os.SameFile(h.info, info) && h.info.Size() == info.Size() && h.info.ModTime().Equal(info.ModTime()) {
 		return h.sum, nil
 	}
 	started := time.Now()
-	sum, err := sumOf(o.file)
+	sum, err := sumOf(io.LimitReader(o.file, it.size)) // a log grows meanwhile
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/ignore"
@@ -28,9 +29,10 @@ type item struct {
 }
 
 // scan lists the content of a folder, each folder before its content. See Upload for how links are treated. If git is
-// set, .gitignore files count. The items are valid while root, which is the folder dir, is open.
-func scan(root *os.Root, dir string, exclude []string, git bool, links Links) ([]item, error) {
-	s := &scanner{root: root, dir: dir, links: links}
+// set, .gitignore files count. What vanishes meanwhile is left out, and told to gone, unless that is nil. The items are valid
+// while root, which is the folder dir, is open.
+func scan(root *os.Root, dir string, exclude []string, git bool, links Links, gone *vanished) ([]item, error) {
+	s := &scanner{root: root, dir: dir, links: links, gone: gone}
 	walk := ignore.WalkAll
 	if git {
 		walk = ignore.Walk
@@ -48,9 +50,17 @@ type scanner struct {
 	items    []item
 	followed []string // links to folders that are sent, outer before inner
 	leftOut  outside  // links that are an error
+	gone     *vanished
 }
 
 func (s *scanner) visit(name string, d fs.DirEntry) error {
+	if err := s.take(name, d); !s.gone.takes(name, err) {
+		return err
+	}
+	return nil
+}
+
+func (s *scanner) take(name string, d fs.DirEntry) error {
 	local := filepath.Join(s.dir, filepath.FromSlash(name))
 	info, err := d.Info()
 	if err != nil {
@@ -65,6 +75,9 @@ func (s *scanner) visit(name string, d fs.DirEntry) error {
 		return nil
 	}
 	target, err := os.Readlink(local)
+	if errors.Is(err, syscall.EINVAL) {
+		err = fmt.Errorf("%s %w", local, errReplaced) // it was a link when it was listed
+	}
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (r *Remote) sendSFTP(ctx context.Context, d delivery, items []item, m *mete
 				}
 				continue
 			}
-			g.Go(func() error { return c.putItem(path.Join(d.at, it.name), it, d.keepTimes, m) })
+			g.Go(func() error { return c.putItem(&d, it, m) })
 		}
 		if err := g.Wait(); err != nil || d.manifest == nil {
 			return err
@@ -149,17 +149,21 @@ func (c *putter) makeDir(at string, mode fs.FileMode) error {
 	return c.Chmod(at, mode)
 }
 
-func (c *putter) putItem(at string, it *item, keepTime bool, m *meter) error {
+func (c *putter) putItem(d *delivery, it *item, m *meter) error {
+	at := path.Join(d.at, it.name)
 	if it.mode.Type() == fs.ModeSymlink {
 		return c.place(at, func(stage string) error { return c.Symlink(it.target, stage) })
 	}
 	o := open(it)
+	if d.gone.takes(it.name, o.err) {
+		return nil
+	}
 	if o.err != nil {
 		return o.err
 	}
 	defer o.close()
 	var written time.Time
-	if keepTime {
+	if d.keepTimes {
 		written = sentTime(o.info.ModTime())
 	}
 	return c.put(at, it.mode.Perm(), written, &exactly{opened: o, m: m})

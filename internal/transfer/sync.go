@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -34,7 +35,7 @@ type Entry struct {
 func (e Entry) Check() error {
 	var open roots
 	defer open.close()
-	_, err := list(e, &open)
+	_, err := list(e, &open, new(vanished))
 	return err
 }
 
@@ -45,6 +46,8 @@ type Stats struct {
 	Bytes int64 // how many bytes of content were sent
 	// Digest is a hash of all names, modes and content.
 	Digest string
+	// Vanished says what was listed here, and not sent, as it was not there any more when its turn came. It is mostly empty.
+	Vanished string
 }
 
 // String describes the stats: "12 files, 3 sent (2048 bytes)".
@@ -56,34 +59,56 @@ func (s Stats) String() string {
 // State what was sent. A file is sent if its SHA-256 or mode here has changed, or if the node's file is missing or was
 // written since, by its time. A file that an earlier Sync sent and that no longer exists here is removed there; files
 // that Sync did not send are left alone. Symbolic links are treated as by Upload, as Entry.Links says. Progress may be nil.
+//
+// The folders may be at work meanwhile, since what waits for them is billed: what vanishes is left out, of a file that grows
+// its beginning is sent, and if one is rewritten all is looked at again, a few times.
 func (r *Remote) Sync(ctx context.Context, entries []Entry, progress Progress) (Stats, error) {
+	for try := 1; ; try++ {
+		stats, err := r.syncOnce(ctx, entries, progress)
+		if !errors.Is(err, errWritten) || try == syncTries {
+			return stats, err
+		}
+		select {
+		case <-ctx.Done():
+			return stats, context.Cause(ctx)
+		case <-time.After(time.Duration(try) * 300 * time.Millisecond):
+		}
+	}
+}
+
+// syncTries is how often Sync looks at its folders, if files in them are rewritten.
+const syncTries = 4
+
+func (r *Remote) syncOnce(ctx context.Context, entries []Entry, progress Progress) (Stats, error) {
 	var open roots
 	defer open.close()
-	items, err := r.gather(entries, &open)
+	gone := new(vanished)
+	items, err := r.gather(entries, &open, gone)
 	if err != nil {
 		return Stats{}, err
 	}
-	if err := sumItems(ctx, items); err != nil {
+	if items, err = sumItems(ctx, items, gone); err != nil {
 		return Stats{}, err
 	}
 	var stats Stats
 	err = retry(ctx, func() (err error) {
-		stats, err = r.sync(ctx, entries, items, newMeter(progress))
+		stats, err = r.sync(ctx, entries, items, newMeter(progress), gone)
 		return err
 	})
 	stats.Digest = fmt.Sprintf("%x", sha256.Sum256(encodeManifest(items)))
+	stats.Vanished = gone.String()
 	return stats, err
 }
 
 // gather lists the content of the entries, each name once, and every folder before its content.
-func (r *Remote) gather(entries []Entry, open *roots) ([]item, error) {
+func (r *Remote) gather(entries []Entry, open *roots, gone *vanished) ([]item, error) {
 	var all, parents []item
 	for _, e := range entries {
 		remote := path.Clean(e.Remote)
 		if e.Remote == "" || strings.IndexByte(remote, 0) >= 0 || remote != "." && !isBelow(remote) {
 			return nil, fmt.Errorf("%q is not a path below the node's folder", e.Remote)
 		}
-		items, err := list(e, open)
+		items, err := list(e, open, gone)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +138,7 @@ func (r *roots) close() {
 	}
 }
 
-func list(e Entry, open *roots) ([]item, error) {
+func list(e Entry, open *roots, gone *vanished) ([]item, error) {
 	info, err := os.Stat(e.Local)
 	if err != nil {
 		return nil, err
@@ -134,26 +159,31 @@ func list(e Entry, open *roots) ([]item, error) {
 		return nil, err
 	}
 	*open = append(*open, root)
-	items, err := scan(root, local, e.Exclude, true, e.Links)
+	items, err := scan(root, local, e.Exclude, true, e.Links, gone)
 	return append(items, self), err
 }
 
-// sumItems computes the SHA-256 of all files, several at once.
-func sumItems(ctx context.Context, items []item) error {
+// sumItems computes the SHA-256 of all files, several at once, and returns the items without those that have vanished.
+func sumItems(ctx context.Context, items []item, gone *vanished) ([]item, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range items {
 		if it := &items[i]; it.mode.IsRegular() {
 			g.Go(func() (err error) {
-				it.sum, err = hashOf(ctx, it)
+				if it.sum, err = hashOf(ctx, it); gone.takes(it.name, err) {
+					return nil
+				}
 				return err
 			})
 		}
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(items, func(it item) bool { return it.mode.IsRegular() && it.sum == "" }), nil
 }
 
-func (r *Remote) sync(ctx context.Context, entries []Entry, items []item, m *meter) (Stats, error) {
+func (r *Remote) sync(ctx context.Context, entries []Entry, items []item, m *meter, gone *vanished) (Stats, error) {
 	state := r.State
 	if state == "" {
 		state = path.Clean(r.Dir) + ".sync"
@@ -162,7 +192,7 @@ func (r *Remote) sync(ctx context.Context, entries []Entry, items []item, m *met
 	if err != nil {
 		return Stats{}, err
 	}
-	d := delivery{at: path.Clean(r.Dir), mode: 0o755, state: state}
+	d := delivery{at: path.Clean(r.Dir), mode: 0o755, state: state, gone: gone}
 	var stats Stats
 	here := make(map[string]bool, len(items))
 	changed := withFolders(items, func(i int) bool {

@@ -22,12 +22,16 @@ func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) er
 	if err != nil {
 		return err
 	}
-	items, err := scan(root, local, o.Exclude, false, o.Links)
+	var gone *vanished
+	if o.Vanished != nil {
+		gone = new(vanished)
+	}
+	items, err := scan(root, local, o.Exclude, false, o.Links, gone)
 	if err != nil {
 		return err
 	}
-	d := delivery{at: at, mode: info.Mode().Perm(), keepTimes: true}
-	return retry(ctx, func() error {
+	d := delivery{at: at, mode: info.Mode().Perm(), keepTimes: true, gone: gone}
+	err = retry(ctx, func() error {
 		m := newMeter(o.Progress)
 		return r.send(ctx, d, m, func() ([]item, error) {
 			lacking, err := r.lacking(ctx, at, items)
@@ -35,6 +39,13 @@ func (r *Remote) uploadTree(ctx context.Context, local, at string, o Options) er
 			return lacking, err
 		})
 	})
+	if err != nil || gone == nil {
+		return err
+	}
+	if text := gone.String(); text != "" {
+		o.Vanished(text)
+	}
+	return nil
 }
 
 // sizeOf returns how many bytes of content items have.
@@ -59,7 +70,7 @@ func (o Options) Check(local string) error {
 		return err
 	}
 	defer root.Close()
-	_, err = scan(root, local, o.Exclude, false, o.Links)
+	_, err = scan(root, local, o.Exclude, false, o.Links, new(vanished))
 	return err
 }
 
@@ -72,6 +83,7 @@ type delivery struct {
 	emptied   []string    // folders to remove if they are empty then, inner ones first
 	manifest  []byte      // the content of Sync's state file, or nil
 	state     string      // the path of that file
+	gone      *vanished   // takes what cannot be sent any more; nil makes that an error
 }
 
 // send brings a delivery to its place, with the items that choose returns: every folder before its content. It starts
@@ -100,7 +112,7 @@ func (r *Remote) send(ctx context.Context, d delivery, m *meter, choose func() (
 		if _, err := io.WriteString(w, "send\n"); err != nil {
 			return err
 		}
-		a := newArchive(w, m)
+		a := newArchive(w, m, d.gone)
 		if err := a.add(ctx, n, append([]item{{mode: fs.ModeDir | d.mode, mtime: time.Now()}}, items...)); err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,6 +18,9 @@ type Options struct {
 	// Links decides about links that lead out of a folder.
 	Links    Links
 	Progress Progress
+	// Vanished is told, in words, at the end of an Upload of a folder, what was listed in it and was not there any more when
+	// its turn came. Without it that is an error.
+	Vanished func(what string)
 }
 
 // Upload copies a file or a folder to the node. It puts it exactly at remote, and makes the parent folders: a file
@@ -148,8 +152,11 @@ func errChanged(name string, was, is int64) error {
 	} else if is > was {
 		how = fmt.Sprintf("became longer (%d bytes, from %d)", is, was)
 	}
-	return fmt.Errorf("%s %s while it was sent: send it when nothing writes to it, or leave it out", name, how)
+	return fmt.Errorf("%s %s while it was sent: %w", name, how, errWritten)
 }
+
+// errWritten ends the error about a file that changed while it was sent.
+var errWritten = errors.New("send it when nothing writes to it, or leave it out")
 
 // onlyWriter hides ReadFrom, and onlyReader WriteTo, which would choose a small buffer.
 type (

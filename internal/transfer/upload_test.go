@@ -155,7 +155,7 @@ func TestUploadOfWhatBecomesALink(t *testing.T) {
 			root, err := os.OpenRoot(dir)
 			must(t, err)
 			defer root.Close()
-			items, err := scan(root, dir, nil, false, RefuseOutside)
+			items, err := scan(root, dir, nil, false, RefuseOutside, nil)
 			must(t, err)
 			it := &items[slices.IndexFunc(items, func(it item) bool { return it.name == "d/f" })]
 			o := open(it)
