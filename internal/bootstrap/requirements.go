@@ -92,8 +92,20 @@ func (r requirements) script() io.Reader {
 	return &b
 }
 
-// readText reads a file that has to be text, with the line ends of Unix.
+// readText reads a file that has to be text in UTF-8, with the line ends of Unix.
 func readText(name string) ([]byte, error) {
+	content, err := readBytes(name)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
+		return nil, fmt.Errorf("%s is not text in UTF-8", name)
+	}
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	return bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), nil
+}
+
+func readBytes(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -112,11 +124,8 @@ func readText(name string) ([]byte, error) {
 		return nil, err
 	case len(content) > maxRequirements:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxRequirements>>20)
-	case !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0:
-		return nil, fmt.Errorf("%s is not text in UTF-8", name)
 	}
-	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	return bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), nil
+	return content, nil
 }
 
 // A reader follows a requirements.txt through the files that it includes. Each gets a name that is unique on the node,
@@ -147,7 +156,10 @@ func (r *reader) read(local string) string {
 		name = strconv.Itoa(len(r.names)) + "-" + plainName(filepath.Base(whole))
 	}
 	r.names[whole] = name
-	content, err := readText(local)
+	content, err := readBytes(local)
+	if err == nil {
+		content, err = decode(local, content)
+	}
 	if err == nil {
 		if r.bytes += len(content); r.bytes > maxRequirements {
 			err = fmt.Errorf("%s and the files read before it are larger than %d MiB together", local, maxRequirements>>20)
@@ -175,6 +187,13 @@ func (r *reader) rewrite(local string, content []byte) []byte {
 		include, err := r.check(local, logical)
 		if err == nil {
 			err = checkReferences(physical) // in a comment, too
+		}
+		if err == nil && logical != "" && include == "" {
+			var whole bool
+			if whole, err = checkForm(logical); whole { // each further line would be the same mistake
+				r.fail(fmt.Errorf("%s:%d: %w", local, number, err))
+				break
+			}
 		}
 		switch {
 		case err != nil:
@@ -256,7 +275,7 @@ func (r *reader) check(local, line string) (include string, err error) {
 	} else if m := trustedHost.FindStringSubmatch(line); m != nil {
 		r.options = append(r.options, "--trusted-host", m[1])
 	}
-	return "", checkPlace(place(line))
+	return "", checkPlace(line, place(line))
 }
 
 // place returns what a line may name by its path: the place of a package or of a folder of packages, or "".
@@ -280,10 +299,15 @@ func place(line string) string {
 }
 
 // checkPlace refuses a path that is relative to this computer's folders: those are not on the node. An absolute path is
-// one of the node.
-func checkPlace(place string) error {
+// one of the node, unless it looks like one of the computer that has built the package.
+func checkPlace(line, place string) error {
 	place, _, _ = strings.Cut(strings.TrimSpace(place), " ")
 	at := strings.TrimPrefix(strings.TrimPrefix(place, "file://"), "file:")
+	if strings.HasPrefix(place, "file:") || path.IsAbs(place) {
+		if err := checkBuilt(line, at); err != nil {
+			return err
+		}
+	}
 	switch {
 	case place == "", path.IsAbs(at), strings.HasPrefix(place, "${"):
 		return nil
