@@ -177,7 +177,7 @@ func takeUp(ctx context.Context, dir *ledger.Dir, id, provider string, d driver.
 	p.closeAtEnd(p.close)
 	p.inventory.Resume(l)
 	p.journal = recorder{j}
-	p.taskSeq.Store(state.LastTask)
+	p.taskSeq.Store(state.LastTask + 1)
 	for _, up := range state.Uploads {
 		p.uploads.Add(uploads.Upload(up))
 	}

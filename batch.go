@@ -170,8 +170,9 @@ func (b *batch) collect() ([]Result, error) {
 func (b *batch) next() Result {
 	r, missing := letgo.Next(&b.caller, b.results, func(r Result) int { return r.Index })
 	if missing >= 0 {
-		e := &TaskError{Index: missing, Name: b.units[missing].label, Cause: CauseCancelled, ExitCode: -1, Err: context.Cause(b.ctx)}
-		return Result{Index: missing, ExitCode: -1, Err: e}
+		u := b.units[missing]
+		e := &TaskError{Index: missing, Name: u.label, Cause: CauseCancelled, ExitCode: -1, Err: context.Cause(b.ctx)}
+		return Result{Task: u.id, Name: u.label, Index: missing, ExitCode: -1, Err: e}
 	}
 	return r
 }
@@ -252,7 +253,7 @@ type outputs struct {
 	files []OutputFile
 }
 
-func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(1), 10) }
+func (p *pool) nextTask() string { return "t" + strconv.FormatInt(p.taskSeq.Add(1)-1, 10) }
 
 // attemptID names one attempt at the unit. No two attempts have the same ID, so that the answer of
 // an older attempt is never mistaken for that of a newer one.
@@ -308,7 +309,7 @@ func (u *unit) part(n *poolNode) float64 {
 
 // finish delivers the unit's result.
 func (u *unit) finish(r Result) {
-	r.Index, r.Attempts = u.index, u.Attempts
+	r.Task, r.Name, r.Index, r.Attempts = u.id, u.label, u.index, u.Attempts
 	u.End(r.size())
 	u.batch.results <- r // there is room
 }
@@ -379,7 +380,7 @@ func (u *unit) outcome(n *poolNode, r Result, failure *TaskError, release func()
 		r.Node = n.p.nodeOf(n)
 	}
 	u.charge(&r, n)
-	r.Index, r.Attempts = u.index, u.Attempts
+	r.Task, r.Name, r.Index, r.Attempts = u.id, u.label, u.index, u.Attempts
 	u.carry(&r, failure)
 	if failure != nil {
 		failure.Node = r.Node

@@ -52,8 +52,12 @@ type Event struct {
 	// for EventStep and "lagging" of a training, Name is the training's, and Attempt the gang's, from 1.
 	Task, Name string
 	Attempt    int
-	// Ended says how an attempt at a task has ended: for EventRetry, and the last EventTask of a task that has run.
+	// Ended says how an attempt at a task has ended: for EventRetry, the last EventTask of a task that has run, and "restarting"
+	// and "done" of EventTraining.
 	Ended *AttemptEnd
+	// Nodes are the ranks of the nodes that a gang runs on, by its own ranks, for "running" of EventTraining. It must not be
+	// changed.
+	Nodes []int
 
 	// Phase is the phase of the bootstrap, for EventPhase and EventProgress, "build for" a platform, "baked image" for
 	// what a node takes over from the image that it was started from, or "bake" for [Bake]'s own. For
@@ -353,6 +357,19 @@ func (e *events) opened() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.progress = nil
+}
+
+// sync returns once every event was delivered that was emitted before.
+func (e *events) sync(ctx context.Context) error {
+	if e.tally != nil {
+		e.tally.Flush()
+	}
+	for _, t := range slices.Concat(e.takers, e.sampled) {
+		if err := t.Sync(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close returns when every event was delivered.

@@ -40,8 +40,8 @@ func ExampleReportStep() {
 		}
 	}
 	// Output:
-	// t1: step 4 of 4, loss 0.25
-	// t2: step 8 of 8, loss 0.125
+	// t0: step 4 of 4, loss 0.25
+	// t1: step 8 of 8, loss 0.125
 }
 
 // A program that hangs is ended, and the error says where it was.

@@ -191,7 +191,7 @@ func (n *poolNode) upload(ctx context.Context, up uploads.Upload) error {
 		Links: up.Links, Progress: progress,
 		Vanished: func(what string) {
 			ev := n.event(EventTrouble, "upload")
-			ev.Path, ev.Err = up.Remote, errors.New(what)
+			ev.Path, ev.Err = up.Remote, fmt.Errorf("node %d: upload %s: %s", n.Rank(), up.Remote, what)
 			n.p.events.emit(ev)
 		},
 	})

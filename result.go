@@ -1,6 +1,7 @@
 package gputrain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +13,10 @@ import (
 
 // A Result is the outcome of a task.
 type Result struct {
-	// Index is the task's place among those of the call; for Broadcast, the
+	// Task is the task's ID, as its events and folders have it, and Name its name: Task.Name or, without one, "task 0" by
+	// Index, "node 0" for Broadcast, and the training's name and the rank for a process of [Compute.Train], which has no ID.
+	Task, Name string
+	// Index is the task's place among those of the call, from 0; for Broadcast, the
 	// node's place.
 	Index int
 	// Node is the node on which the last attempt ran.
@@ -75,17 +79,21 @@ type OutputFile struct {
 	Attempt int
 }
 
-// String says in one line how the task ended, on which node, how long it ran, what that cost, and
+// String says in one line which task it was, how it ended, on which node, how long it ran, what that cost, and
 // how much it left. It does not contain the task's output.
 func (r Result) String() string {
 	var b strings.Builder
+	name := cmp.Or(r.Name, fmt.Sprintf("task %d", r.Index))
+	if r.Task != "" {
+		fmt.Fprintf(&b, "%s: ", r.Task)
+	}
 	switch {
 	case r.Err != nil:
 		b.WriteString(firstLine(r.Err.Error()))
 	case r.Attempts == 0:
-		fmt.Fprintf(&b, "task %d: not run", r.Index)
+		b.WriteString(name + ": not run")
 	default:
-		fmt.Fprintf(&b, "task %d on node %d: done", r.Index, r.Node.Rank)
+		fmt.Fprintf(&b, "%s on node %d: done", name, r.Node.Rank)
 		if r.Attempts > 1 {
 			fmt.Fprintf(&b, " at attempt %d", r.Attempts)
 		}

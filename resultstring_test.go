@@ -13,7 +13,11 @@ import (
 func TestResultPrints(t *testing.T) {
 	secret := []byte("hunter2\nof many lines\n")
 	for want, r := range map[string]Result{
-		"task 0: not run": {},
+		"task 0: not run":                 {},
+		"t7: task 0: not run":             {Task: "t7"},
+		"t3: lr-0.01 on node 0: done, 0s": {Task: "t3", Name: "lr-0.01", Attempts: 1},
+		"t4: train on node 4: exit code 3, 0s": {
+			Task: "t4", Name: "train", Attempts: 1, Err: &TaskError{Name: "train", Node: Node{Rank: 4}, Attempt: 1, ExitCode: 3}},
 		"task 2 on node 1: done, 1.23s, $0.0123, stdout 22 B": {
 			Index: 2, Node: Node{Rank: 1}, Attempts: 1, Elapsed: 1234567890, CostUSD: driver.USD(0.01234), Stdout: secret, StdoutBytes: int64(len(secret))},
 		"task 0 on node 0: done at attempt 3, 1h2m3.6s, less than $0.0001, stdout 3.0 MiB, stderr 9999 B, 2 outputs in /results/t1-a3/outputs": {

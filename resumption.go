@@ -46,6 +46,7 @@ func (p *pool) resume(state *journal.State) {
 		job := b.newJob()
 		if o := pending.Outcome; o != nil {
 			r := resultOf(o, u.index, nodeAt(state.Location(o)), pending.Task.Function)
+			r.Task, r.Name = u.id, u.label
 			u.End(r.size())
 			job.show(output.Reopen(output.Kept{Head: r.Stdout, Bytes: r.StdoutBytes, File: r.StdoutFile}), output.Reopen(output.Kept{Head: r.Stderr, Bytes: r.StderrBytes, File: r.StderrFile}))
 			b.results <- r

@@ -314,8 +314,16 @@ func (r *trainRun) locate(n training.Node) journal.Location {
 // report is for the training.
 func (r *trainRun) report(s gang.State, e *gang.Attempt) {
 	ev := Event{Kind: EventTraining, Node: -1, Name: r.name, Attempt: e.Number, State: s.String()}
-	if s == gang.Running {
+	switch s {
+	case gang.Running:
 		ev.Path = e.Resumed
+		for _, n := range e.Nodes {
+			if n != nil {
+				ev.Nodes = append(ev.Nodes, n.(trainNode).Rank())
+			}
+		}
+	case gang.Restarting, gang.Done:
+		ev.Ended = &AttemptEnd{ExitCode: -1, CostUSD: r.meter.Cost()}
 	}
 	if e.Cut != nil {
 		ev.Err = r.p.withoutSecrets(e.Cut)
@@ -323,6 +331,9 @@ func (r *trainRun) report(s gang.State, e *gang.Attempt) {
 	if len(e.Failures) > 0 {
 		root := r.failure(e, e.Failures[0])
 		ev.Node = root.Node.Rank
+		if ev.Ended != nil {
+			ev.Ended.Cause, ev.Ended.ExitCode = root.Cause, root.ExitCode
+		}
 		if s == gang.Failing || s == gang.Done {
 			ev.Err = root
 		}
@@ -424,7 +435,7 @@ func (r *trainRun) failure(e *gang.Attempt, f gang.Failure) *TaskError {
 // rank returns the result of a share.
 func (r *trainRun) rank(s training.Share) Result {
 	out := resultFrom(s.Outcome)
-	out.Index, out.Attempts = s.Rank, 1
+	out.Index, out.Name, out.Attempts = s.Rank, r.name+"/"+strconv.Itoa(s.Rank), 1
 	if s.Node != nil {
 		out.Node = r.p.nodeOf(s.Node.(trainNode).n)
 	}

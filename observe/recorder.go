@@ -116,7 +116,7 @@ func (r *Recorder) add(e Entry) {
 	}
 }
 
-// Run returns what is known now.
+// Run returns what is known now. After [gputrain.Compute.Sync] that includes all that calls have returned before.
 func (r *Recorder) Run() Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()

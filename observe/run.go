@@ -84,7 +84,8 @@ type Node struct {
 	Phase string
 	// Tasks are the IDs of the tasks that run on it.
 	Tasks []string
-	// Ended counts the attempts that have ended on it, and BusyTime is the sum of their times.
+	// Ended counts the attempts that have ended on it, and BusyTime is the sum of their times, for each slot that they had: a
+	// training has all.
 	Ended    int
 	BusyTime time.Duration
 	// Usage has its newest samples of accelerators, Host the newest sample of its machine, or nil.
@@ -179,7 +180,8 @@ type Group struct {
 // An Attempt is one attempt at a task.
 type Attempt struct {
 	Number int
-	Node   string // its key
+	Node   string   // its key, or "" for a training
+	Nodes  []string // the keys of a training's, by the ranks of its gang
 	Slot   int
 	// Began is when it was started, and Ended when it was over, or zero.
 	Began, Ended time.Time

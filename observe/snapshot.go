@@ -25,7 +25,7 @@ func (s *state) run(at time.Time) Run {
 		}
 		if p.Closed.IsZero() {
 			open++
-			r.AtMostUSD += max(p.Cost.AtMostUSD, usd)
+			r.AtMostUSD += usd + max(p.Cost.AtMostUSD-p.Cost.USD, 0) // what may follow is as much later as when it was told, or less
 			r.Bounded = r.Bounded && (p.Cost.Bounded || p.CostAt.IsZero())
 		} else {
 			r.AtMostUSD += usd
@@ -65,6 +65,14 @@ func (s *state) run(at time.Time) Run {
 	return r
 }
 
+// slots returns how many slots each node has.
+func (p *pool) slots() int {
+	if p.Spec == nil {
+		return 1
+	}
+	return max(p.Spec.Concurrency, 1)
+}
+
 // nodesOf adds the nodes of a pool, the ones that are there first, and counts them.
 func (s *state) nodesOf(p *pool, at time.Time, r *Run) {
 	nodes := slices.Clone(p.nodes)
@@ -78,10 +86,7 @@ func (s *state) nodesOf(p *pool, at time.Time, r *Run) {
 		}
 		return cmp.Compare(a.Rank, b.Rank)
 	})
-	slots := 1
-	if p.Spec != nil {
-		slots = max(p.Spec.Concurrency, 1)
-	}
+	slots := p.slots()
 	for _, n := range nodes {
 		shown := n.Node
 		shown.Tasks = slices.Clip(n.Tasks)
@@ -92,7 +97,11 @@ func (s *state) nodesOf(p *pool, at time.Time, r *Run) {
 		case gputrain.NodeReady.String():
 			r.Counts.Ready++
 			r.Counts.Slots += slots
-			r.Counts.Busy += min(len(n.Tasks), slots)
+			if slices.ContainsFunc(n.Tasks, isTraining) {
+				r.Counts.Busy += slots
+			} else {
+				r.Counts.Busy += min(len(n.Tasks), slots)
+			}
 		case gputrain.NodeUnreachable.String(), gputrain.NodeFailed.String():
 			r.Counts.Broken++
 		case gputrain.NodeLost.String(), gputrain.NodeTerminated.String():

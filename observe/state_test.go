@@ -157,7 +157,7 @@ func TestCostsGoOn(t *testing.T) {
 	f.node(0, "a", gputrain.NodeReady, nil)
 	f.event(gputrain.Event{Kind: gputrain.EventCost, Cost: &gputrain.Cost{USD: 1, HourlyUSD: 6, AtMostUSD: 3, Bounded: true}})
 	r := f.s.run(f.now.Add(time.Hour))
-	if r.SpentUSD != 7 || r.HourlyUSD != 6 || r.BudgetUSD != 20 || r.AtMostUSD != 7 || !r.Bounded || r.Counts.Slots != 4 {
+	if r.SpentUSD != 7 || r.HourlyUSD != 6 || r.BudgetUSD != 20 || r.AtMostUSD != 9 || !r.Bounded || r.Counts.Slots != 4 {
 		t.Errorf("$%v, $%v/h of $%v, at most $%v, %v, %+v", r.SpentUSD, r.HourlyUSD, r.BudgetUSD, r.AtMostUSD, r.Bounded, r.Counts)
 	}
 	f.event(gputrain.Event{Kind: gputrain.EventCost, Cost: &gputrain.Cost{USD: 2, HourlyUSD: 6}})

@@ -18,7 +18,7 @@ func (s *state) taskChanged(p *pool, ev *gputrain.Event) {
 	case ev.Kind == gputrain.EventRetry:
 		t.over(p, ev, "retrying")
 		p.retries++
-		s.ended(p, t, ev)
+		s.ended(p, t, ev, ev.Ended != nil)
 		s.fail(p, ev, "task")
 		return
 	case ev.State == "silent":
@@ -33,7 +33,7 @@ func (s *state) taskChanged(p *pool, ev *gputrain.Event) {
 	}
 	t.over(p, ev, ev.State)
 	t.Ended = ev.Time
-	g := s.ended(p, t, ev)
+	g := s.ended(p, t, ev, ev.Ended != nil)
 	switch ev.State {
 	case "failed":
 		p.failed++
@@ -69,10 +69,17 @@ func (t *task) start(p *pool, ev *gputrain.Event) {
 	t.State, t.Attempt, t.Started, t.Ended = "started", ev.Attempt, began, time.Time{}
 	t.Rank, t.Node = ev.Node, p.keyOf(ev)
 	t.Step, t.StepAt, t.PerSecond, t.rate = gputrain.Step{}, time.Time{}, 0, rate{}
-	t.Attempts = append(slices.Clip(t.Attempts), Attempt{Number: ev.Attempt, Node: t.Node, Slot: -1, Began: began})
+	a := Attempt{Number: ev.Attempt, Node: t.Node, Slot: -1, Began: began}
 	if n := p.node(ev); n != nil {
 		n.Tasks = append(slices.Clip(n.Tasks), t.ID)
 	}
+	for _, rank := range ev.Nodes {
+		if n := p.ranks[rank]; n != nil && !slices.Contains(n.Tasks, t.ID) {
+			a.Nodes = append(a.Nodes, n.Key)
+			n.Tasks = append(slices.Clip(n.Tasks), t.ID)
+		}
+	}
+	t.Attempts = append(slices.Clip(t.Attempts), a)
 }
 
 // over ends an attempt, if there is one.
@@ -97,27 +104,31 @@ func (t *task) over(p *pool, ev *gputrain.Event, state string) {
 		a := &t.Attempts[len(t.Attempts)-1]
 		a.Ended, a.ExitCode, a.Cause, a.Err, a.Slot = ev.Time, t.ExitCode, t.Cause, t.Err, t.Slot
 	}
+	slots := 1
+	if isTraining(t.ID) {
+		slots = p.slots()
+	}
 	for _, n := range p.nodes {
-		if n.Key != t.Node {
+		if n.Key != t.Node && !isTraining(t.ID) {
 			continue
 		}
 		if i := slices.Index(n.Tasks, t.ID); i >= 0 {
 			n.Tasks = append(n.Tasks[:i:i], n.Tasks[i+1:]...)
 			n.Ended++
-			n.BusyTime += ev.Time.Sub(t.Started)
+			n.BusyTime += time.Duration(slots) * ev.Time.Sub(t.Started)
 		}
 	}
 }
 
-// ended adds an attempt to its group.
-func (s *state) ended(p *pool, t *task, ev *gputrain.Event) *Group {
+// ended adds an attempt that has run to its group, and after the last one the cost of all.
+func (s *state) ended(p *pool, t *task, ev *gputrain.Event, ran bool) *Group {
 	g := s.group(p, t.Name)
-	if ev.Ended != nil {
+	if ran {
 		g.Attempts++
 		g.Time += t.Elapsed
-		if ev.Kind != gputrain.EventRetry { // the sum of all attempts
-			g.SpentUSD += t.SpentUSD
-		}
+	}
+	if ev.Ended != nil && ev.Kind != gputrain.EventRetry {
+		g.SpentUSD += t.SpentUSD
 	}
 	return g
 }

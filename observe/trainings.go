@@ -2,12 +2,17 @@ package observe
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/gputrain/gputrain"
 )
 
 // trainingID returns the ID under which a training is among the tasks.
-func trainingID(name string) string { return "training " + name }
+func trainingID(name string) string { return trainingPrefix + name }
+
+const trainingPrefix = "training "
+
+func isTraining(id string) bool { return strings.HasPrefix(id, trainingPrefix) }
 
 // trainingChanged shows a training as a task whose attempts are the gang's. It is on all of the gang's nodes, so it has none.
 func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
@@ -18,6 +23,7 @@ func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 		p.tasks[id] = t
 		s.keep(p, t)
 	}
+	ran := t.State == "started"
 	attempt := *ev
 	attempt.Task, attempt.Node = id, -1
 	switch ev.State {
@@ -34,13 +40,14 @@ func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 		if t.Err != "" { // the one of "failing"
 			attempt.Err = errors.New(t.Err)
 		}
+		attempt.Kind = gputrain.EventRetry
 		t.over(p, &attempt, "retrying")
-		t.Elapsed = ev.Time.Sub(t.Started)
 		p.retries++
+		s.ended(p, t, &attempt, ran)
 	case "done":
-		state, count := "done", &p.done
+		state := "done"
 		if ev.Err != nil {
-			state, count = "failed", &p.failed
+			state = "failed"
 			s.fail(p, ev, "training")
 		}
 		t.over(p, &attempt, state)
@@ -48,7 +55,13 @@ func (s *state) trainingChanged(p *pool, ev *gputrain.Event) {
 		if !t.Started.IsZero() {
 			t.Elapsed = ev.Time.Sub(t.Started)
 		}
-		*count++
+		if g := s.ended(p, t, ev, ran); ev.Err != nil {
+			p.failed++
+			g.Failed++
+		} else {
+			p.done++
+			g.Done++
+		}
 	default: // "checkpoint" and "preflight"
 		if ev.Err != nil {
 			s.fail(p, ev, "training")

@@ -34,6 +34,7 @@ type eventForm struct {
 	Name          string                 `json:"name,omitzero"`
 	Attempt       int                    `json:"attempt,omitzero"`
 	Ended         *gputrain.AttemptEnd   `json:"ended,omitzero"`
+	Nodes         []int                  `json:"nodes,omitzero"`
 	Phase         string                 `json:"phase,omitzero"`
 	Usual         float64                `json:"usual,omitzero"` // in seconds
 	Progress      gputrain.Progress      `json:"progress,omitzero"`
@@ -110,7 +111,7 @@ func (e Entry) form() entryForm {
 func formOf(ev *gputrain.Event) *eventForm {
 	f := &eventForm{
 		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
-		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
+		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Nodes: ev.Nodes, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
 		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
 		Cost: ev.Cost, Omitted: ev.Omitted, Tally: ev.Tally,
 	}
@@ -194,7 +195,7 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	*f = printable.Each(*f, printable.Name)
 	ev := &gputrain.Event{
 		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: durationOf(f.Elapsed), Until: f.Until,
-		Task: f.Task, Name: f.Name, Attempt: cmp.Or(f.Attempt, f.Epoch), Ended: f.Ended, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
+		Task: f.Task, Name: f.Name, Attempt: cmp.Or(f.Attempt, f.Epoch), Ended: f.Ended, Nodes: f.Nodes, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
 		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
 		Omitted: f.Omitted, Tally: f.Tally,
 	}

@@ -1,6 +1,9 @@
 package output
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Events passes events to a function, one at a time and in order. Emitting one never blocks: if the function is too
 // slow, events wait, within the bounds of a [Backlog].
@@ -10,8 +13,10 @@ type Events[E any] struct {
 	mu     sync.Mutex
 	queue  *eventQueue[E]
 	closed bool
-	wake   chan struct{} // has a value, or is closed, if the queue may have an event
-	done   chan struct{} // closed after the last delivery
+	busy   bool            // an event waits, or is being delivered
+	quiet  []chan struct{} // closed once that is not so
+	wake   chan struct{}   // has a value, or is closed, if the queue may have an event
+	done   chan struct{}   // closed after the last delivery
 }
 
 // NewEvents starts the delivery, which goes on until Close. No lock is held while deliver is called.
@@ -29,9 +34,28 @@ func (e *Events[E]) Emit(ev E) {
 		return
 	}
 	e.queue.push(ev)
+	e.busy = true
 	select {
 	case e.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Sync returns once every event was delivered that was emitted before, or when ctx ends. The function itself must not wait for it.
+func (e *Events[E]) Sync(ctx context.Context) error {
+	e.mu.Lock()
+	if !e.busy {
+		e.mu.Unlock()
+		return nil
+	}
+	quiet := make(chan struct{})
+	e.quiet = append(e.quiet, quiet)
+	e.mu.Unlock()
+	select {
+	case <-quiet:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -58,10 +82,16 @@ func (e *Events[E]) drain() {
 	for {
 		e.mu.Lock()
 		ev, ok := e.queue.pop()
-		e.mu.Unlock()
 		if !ok {
+			e.busy = false
+			for _, c := range e.quiet {
+				close(c)
+			}
+			e.quiet = nil
+			e.mu.Unlock()
 			return
 		}
+		e.mu.Unlock()
 		e.deliver(ev)
 	}
 }

@@ -1,8 +1,11 @@
 package output
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/test/bubble"
 )
@@ -152,4 +155,36 @@ func TestEventsHaveABoundOfBytes(t *testing.T) {
 	if omitted+delivered != 501 || delivered != 1 || q.bytes != 0 {
 		t.Errorf("%d delivered, %d left out, %d bytes wait", delivered, omitted, q.bytes)
 	}
+}
+
+// Sync returns once the function has had all that was emitted before, and at once if nothing waits. It gives up with its context.
+func TestEventsSync(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		got := 0
+		e := NewEvents(happenings(0, 100, 100), func(happening) {
+			<-held
+			got++
+		})
+		defer e.Close()
+		if err := e.Sync(t.Context()); err != nil {
+			t.Errorf("nothing waits: %v", err)
+		}
+		for range 3 {
+			e.Emit(happening{})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := e.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a function that hangs: %v", err)
+		}
+		close(held)
+		if err := e.Sync(t.Context()); err != nil || got != 3 {
+			t.Errorf("%d delivered, %v", got, err)
+		}
+		e.Close()
+		if err := e.Sync(t.Context()); err != nil {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }

@@ -99,5 +99,5 @@ func ExampleWriteBundle() {
 	text, err := io.ReadAll(cause)
 	first, _, _ := strings.Cut(string(text), ", ")
 	fmt.Println(err, bundle.File[0].Name, first)
-	// Output: <nil> CAUSE.txt Failed first: task t1 (train) on node 0: exit code 3
+	// Output: <nil> CAUSE.txt Failed first: task t0 (train) on node 0: exit code 3
 }

@@ -59,19 +59,29 @@ func (s *summary) work() map[string][]interval {
 	all := map[string][]interval{}
 	for _, t := range s.run.Tasks {
 		for _, a := range attempts(t) {
-			all[a.Node] = append(all[a.Node], s.clip(interval{a.Began, a.Ended}))
+			for _, key := range nodesOf(a) {
+				all[key] = append(all[key], s.clip(interval{a.Began, a.Ended}))
+			}
 		}
 	}
 	return all
 }
 
-// attempts returns the attempts at a task that have begun on a node.
+// nodesOf returns the keys of the nodes of an attempt: those of a training are several.
+func nodesOf(a observe.Attempt) []string {
+	if a.Node == "" {
+		return a.Nodes
+	}
+	return []string{a.Node}
+}
+
+// attempts returns the attempts at a task that have begun.
 func attempts(t observe.Task) []observe.Attempt {
 	all := t.Attempts
 	if len(all) == 0 && !t.Started.IsZero() {
 		all = []observe.Attempt{{Number: t.Attempt, Node: t.Node, Slot: t.Slot, Began: t.Started, Ended: t.Ended, ExitCode: t.ExitCode, Cause: t.Cause, Err: t.Err}}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(a observe.Attempt) bool { return a.Began.IsZero() || a.Node == "" })
+	return slices.DeleteFunc(slices.Clone(all), func(a observe.Attempt) bool { return a.Began.IsZero() })
 }
 
 // addNames sums up the tasks by the name of their group. Groups of several pools that have one name are together.

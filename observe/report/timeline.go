@@ -100,12 +100,6 @@ func (s *summary) timelineRows(scale timeScale) (rows []timelineRow, left int) {
 	for _, t := range s.run.Tasks {
 		all := attempts(t)
 		for i, a := range all {
-			row := index[a.Node]
-			if row == nil {
-				continue
-			}
-			lane := max(a.Slot, 0) % mostLanes
-			row.lanes = max(row.lanes, lane+1)
 			what := "task " + t.ID
 			if t.Name != "" && t.Name != t.ID {
 				what += " (" + t.Name + ")"
@@ -113,7 +107,13 @@ func (s *summary) timelineRows(scale timeScale) (rows []timelineRow, left int) {
 			if a.Number > 1 {
 				what += fmt.Sprintf(", attempt %d", a.Number)
 			}
-			row.add(scale, s.clip(interval{a.Began, a.Ended}), bar{class: barClass(t, i == len(all)-1), lane: lane, what: what})
+			lane := max(a.Slot, 0) % mostLanes
+			for _, key := range nodesOf(a) {
+				if row := index[key]; row != nil {
+					row.lanes = max(row.lanes, lane+1)
+					row.add(scale, s.clip(interval{a.Began, a.Ended}), bar{class: barClass(t, i == len(all)-1), lane: lane, what: what})
+				}
+			}
 		}
 	}
 	for i := range rows {

@@ -377,7 +377,7 @@ const tables = {
     showDetails(cell, [
       ["ID", t.id], ["Queued", clock(t.queued)], ["Started", clock(t.started)], ["Ended", clock(t.ended)], ["Slot", t.node ? String(t.slot) : ""], ["Cause", t.cause], ["Exit code", t.exitCode],
       ["Cost", t.spentUSD ? usd(t.spentUSD) : ""], ["Values", Object.entries(t.step?.values ?? {}).map(([k, v]) => `${k} ${value(v)}`).join(", ")],
-      ...(full?.attempts?.length > 1 ? full.attempts.map((a) => ["Attempt " + a.number, [nodeName(a.node), clock(a.began), a.ended ? a.cause || "done" : "runs"].filter(Boolean).join(", ")]) : []),
+      ...(full?.attempts?.length > 1 ? full.attempts.map((a) => ["Attempt " + a.number, [[a.node, ...(a.nodes ?? [])].map(nodeName).filter(Boolean).join(" "), clock(a.began), a.ended ? a.cause || "done" : "runs"].filter(Boolean).join(", ")]) : []),
       ["Error", t.error],
     ], linesOf(task));
   }),

@@ -60,18 +60,19 @@ type Step struct {
 
 // An Attempt is an [observe.Attempt].
 type Attempt struct {
-	Number   int    `json:"number"`
-	Node     string `json:"node,omitempty"`
-	Slot     int    `json:"slot"`
-	Began    string `json:"began,omitempty"`
-	Ended    string `json:"ended,omitempty"`
-	ExitCode int    `json:"exitCode"`
-	Cause    string `json:"cause,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Number   int      `json:"number"`
+	Node     string   `json:"node,omitempty"`
+	Nodes    []string `json:"nodes,omitempty"`
+	Slot     int      `json:"slot"`
+	Began    string   `json:"began,omitempty"`
+	Ended    string   `json:"ended,omitempty"`
+	ExitCode int      `json:"exitCode"`
+	Cause    string   `json:"cause,omitempty"`
+	Error    string   `json:"error,omitempty"`
 }
 
 func attemptOf(a observe.Attempt) Attempt {
-	return Attempt{a.Number, line(a.Node), a.Slot, Time(a.Began), Time(a.Ended), a.ExitCode, line(a.Cause), text(a.Err)}
+	return Attempt{a.Number, line(a.Node), each(a.Nodes, line), a.Slot, Time(a.Began), Time(a.Ended), a.ExitCode, line(a.Cause), text(a.Err)}
 }
 
 // A Line is a [gputrain.Line] without what all lines of its task or phase have alike.
