@@ -166,8 +166,9 @@ const (
 	stalledAfter = 15 * time.Second
 )
 
-// A Group is all tasks of one name in one pool, the digits at the end of the name aside: "trial 7" is of group "trial". There are
-// 1000 at most; the tasks of others are in one without a name.
+// A Group is all tasks of one name in one pool, the number that counts them at the end aside: "trial 7" is of group "trial". What is no
+// such number stays: "lr-0.06" and "lr-1e-05" are groups of their own. There are 1000 at most; the tasks of others are in one without
+// a name.
 type Group struct {
 	Pool, Name string
 	// Tasks that have ended, by how, and their attempts.

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/groupname"
 )
 
 // How much a Run keeps.
@@ -292,8 +292,7 @@ func textOf(err error) string {
 
 // group returns the group of a task's name.
 func (s *state) group(p *pool, name string) *Group {
-	name = strings.TrimRight(name, "0123456789")
-	name = strings.TrimRight(name, " -_/#.")
+	name = groupname.Of(name)
 	g := p.groups[name]
 	if g == nil && len(s.groups) >= keptGroups {
 		name = ""

@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -38,6 +39,23 @@ func (f *feed) task(state, id string, rank int, err error) {
 		ev.Ended, ev.Elapsed = &gputrain.AttemptEnd{}, time.Second
 	}
 	f.event(ev)
+}
+
+// Values in the names of tasks are no numbers that count them.
+func TestGroupsAreThoseOfNames(t *testing.T) {
+	f := newFeed()
+	f.node(0, "a", gputrain.NodeReady, nil)
+	for _, name := range []string{"lr-0.06", "lr-0.01", "lr-1e-05", "lr-1e-06", "trial 1", "trial 2"} {
+		f.task("started", name, 0, nil)
+		f.task("done", name, 0, nil)
+	}
+	got := map[string]int{}
+	for _, g := range f.s.run(f.now).Groups {
+		got[g.Name] += g.Done
+	}
+	if want := map[string]int{"lr-0.06": 1, "lr-0.01": 1, "lr-1e-05": 1, "lr-1e-06": 1, "trial": 2}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // A rank can be that of several machines, and a machine can get another rank.

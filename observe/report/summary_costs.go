@@ -3,9 +3,9 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/groupname"
 	"github.com/gputrain/gputrain/observe"
 )
 
@@ -106,7 +106,7 @@ func (s *summary) addNames() {
 		if ended && s.run.Groups != nil {
 			continue
 		}
-		n := of(groupName(t.Name))
+		n := of(groupname.Of(t.Name))
 		switch t.State {
 		case "done":
 			n.Done++
@@ -132,11 +132,6 @@ func (s *summary) addNames() {
 	slices.SortStableFunc(s.Names, func(a, b nameSummary) int {
 		return cmp.Or(cmp.Compare(b.USD, a.USD), cmp.Compare(b.Time, a.Time))
 	})
-}
-
-// groupName returns the name of a task's group: see observe.Group.
-func groupName(name string) string {
-	return strings.TrimRight(strings.TrimRight(name, "0123456789"), " -_/#.")
 }
 
 func isOver(t observe.Task) bool {
