@@ -75,7 +75,8 @@ type Function[In, Out any] struct{ callee callee }
 // # The end of a context
 //
 // The function's ctx ends with the caller's, with the pool, and after [Task.Timeout]. The caller
-// waits for the function to return, for ten seconds at most. A function that goes on for longer
+// waits for the function to return, for ten seconds at most, as for a command after SIGTERM. What it
+// returns after its Timeout is no result. A function that goes on for longer
 // ignores its context, and Go cannot end it. The caller then gets its error, and the function's
 // process gets no further calls: new ones go to a fresh process on the same node. Other calls in
 // the old process run to their end. Then, or at once if there are none, that process is ended, and

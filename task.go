@@ -48,7 +48,9 @@ type Task struct {
 	// Stdin is what the command reads.
 	Stdin []byte
 	// Timeout bounds the time that the task runs; waiting for a node does not
-	// count. Zero means no limit.
+	// count. What runs then is asked to end, a command by SIGTERM and a function
+	// by its context, and has ten seconds for that. However it ends, the attempt has
+	// failed with CauseTimeout; a function's result is dropped. Zero means no limit.
 	Timeout time.Duration
 	// Retries is how often the task is started again after a failure of its own. The loss of its
 	// node does not count: the task is then queued again, up to three times.

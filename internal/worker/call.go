@@ -59,7 +59,8 @@ type Stats struct {
 // run on, and its result is dropped.
 //
 // After Timeout the function's context ends on the node, with the same grace. The error is then what the function
-// returns, with TimedOut set; if the function returns the context's error, it is context.DeadlineExceeded. A node that
+// returns, with TimedOut set; if the function returns the context's error, or a result, which is dropped, it is
+// context.DeadlineExceeded. A node that
 // has not answered overdue.Grace after that does not keep the limit: the error is then [ErrOverdue]. A result or an
 // item of more than Hello.ResultBytes is [ErrTooLarge].
 func (c *Client) Call(ctx context.Context, r Request) (codec.Body, error) {

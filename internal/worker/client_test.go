@@ -368,6 +368,25 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+func TestWhatReturnsAfterItsTimeoutHasNoResult(t *testing.T) {
+	c := dial(t, startNode(t), Hello{})
+	for _, arg := range [][]byte{nil, []byte("a result")} {
+		got, err := c.Call(t.Context(), Request{Function: "late", Arg: body(arg), Timeout: time.Millisecond})
+		var remote *RemoteError
+		if !errors.As(err, &remote) || !remote.TimedOut || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAbandoned) || !strings.Contains(err.Error(), "late returned after its timeout of 1ms") {
+			t.Errorf("err = %v", err)
+		}
+		if len(string(got.Head)) > 0 {
+			t.Errorf("its result is %q", string(got.Head))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context()) // the caller's own end is no timeout: what comes in the grace counts
+	time.AfterFunc(time.Millisecond, cancel)
+	if got, err := c.Call(ctx, Request{Function: "late", Arg: body([]byte("x")), Timeout: time.Hour}); err != nil && !errors.Is(err, context.Canceled) || err == nil && string(got.Head) != "x" {
+		t.Errorf("%q, %v", string(got.Head), err)
+	}
+}
+
 func TestLargeBodiesAtBoundedMemory(t *testing.T) {
 	const size = 256 << 20
 	n := startNode(t)

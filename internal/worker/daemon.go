@@ -276,8 +276,15 @@ func (d *daemon) run(ctx context.Context, c *served, arg codec.Body) {
 	c.begun = time.Now()
 	d.mu.Unlock()
 	invoke(ctx, h, arg, c.stream, func(result codec.Body, failure *wireError) {
+		timedOut := c.header.Timeout > 0 && ctx.Err() == context.DeadlineExceeded
+		if timedOut && failure == nil { // as a command that exits with 0 after TERM
+			result, failure = codec.Body{}, &wireError{
+				Kind: NotRun, Known: []string{"context.DeadlineExceeded"},
+				Message: fmt.Sprintf("function %s returned after its timeout of %v, and its result is dropped", c.header.Function, c.header.Timeout),
+			}
+		}
 		if failure != nil {
-			failure.TimedOut = c.header.Timeout > 0 && ctx.Err() == context.DeadlineExceeded
+			failure.TimedOut = timedOut
 		}
 		d.finish(c, result, failure)
 	})

@@ -64,6 +64,7 @@ func TestMain(m *testing.M) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("stopped: %w", ctx.Err())
 	}))
+	Register("late", onBytes(func(ctx context.Context, arg []byte) ([]byte, error) { <-ctx.Done(); return arg, nil }))
 	Register("meet", onBytes(meet))
 	Register("stubborn", onBytes(func(_ context.Context, arg []byte) ([]byte, error) { return meet(context.Background(), arg) }))
 	Register("steps", onBytes(func(ctx context.Context, arg []byte) ([]byte, error) {
