@@ -10,21 +10,47 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"golang.org/x/text/encoding/charmap"
 )
 
 // codingLine matches the comment by which pip knows a file's encoding, in one of its first two lines.
 var codingLine = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)`)
 
-// codings are encodings of one byte a letter, by their names for Python in small letters and with "-" for "_".
-var codings = map[string]*charmap.Charmap{
-	"latin-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1, "l1": charmap.ISO8859_1, "iso-8859-1": charmap.ISO8859_1, "iso8859-1": charmap.ISO8859_1,
-	"cp1252": charmap.Windows1252, "windows-1252": charmap.Windows1252, "1252": charmap.Windows1252,
-	"iso-8859-15": charmap.ISO8859_15, "latin-9": charmap.ISO8859_15, "latin9": charmap.ISO8859_15,
-	"iso-8859-2": charmap.ISO8859_2, "latin-2": charmap.ISO8859_2, "latin2": charmap.ISO8859_2,
-	"cp1250": charmap.Windows1250, "windows-1250": charmap.Windows1250, "cp1251": charmap.Windows1251, "windows-1251": charmap.Windows1251,
-	"koi8-r": charmap.KOI8R, "cp437": charmap.CodePage437, "cp850": charmap.CodePage850,
+// codings are encodings of one byte a letter, by their names for Python in small letters and with "-" for "_". Each is Latin-1
+// but for some bytes.
+var codings = map[string]map[byte]rune{
+	"latin-1": {}, "latin1": {}, "l1": {}, "iso-8859-1": {}, "iso8859-1": {}, "cp819": {},
+	"cp1252": windows1252, "windows-1252": windows1252, "1252": windows1252,
+	"iso-8859-15": latin9, "iso8859-15": latin9, "latin-9": latin9, "latin9": latin9,
+}
+
+var (
+	windows1252 = runes(0x80, "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ")
+	latin9      = map[byte]rune{0xa4: '€', 0xa6: 'Š', 0xa8: 'š', 0xb4: 'Ž', 0xb8: 'ž', 0xbc: 'Œ', 0xbd: 'œ', 0xbe: 'Ÿ'}
+)
+
+// runes gives the letters of a text to the bytes from one on. A byte that is no letter of UTF-8 stands for itself.
+func runes(from byte, text string) map[byte]rune {
+	all := map[byte]rune{}
+	for _, r := range text {
+		if r != utf8.RuneError {
+			all[from] = r
+		}
+		from++
+	}
+	return all
+}
+
+// fromBytes decodes a text of one byte a letter.
+func fromBytes(content []byte, other map[byte]rune) []byte {
+	out := make([]byte, 0, len(content))
+	for _, b := range content {
+		r, differs := other[b]
+		if !differs {
+			r = rune(b)
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }
 
 // decode returns a requirements file as UTF-8 with the line ends of Unix. As for pip, a byte order mark says what it is in,
@@ -90,11 +116,7 @@ func decodeByLine(content []byte) ([]byte, error) {
 			switch plain := strings.ReplaceAll(strings.ToLower(name), "_", "-"); {
 			case plain == "utf-8", plain == "utf8", plain == "utf-8-sig", plain == "ascii", plain == "us-ascii":
 			case codings[plain] != nil:
-				text, err := codings[plain].NewDecoder().Bytes(content)
-				if err != nil {
-					return nil, err
-				}
-				return bytes.Replace(text, []byte(name), []byte("utf-8"), 1), nil
+				return bytes.Replace(fromBytes(content, codings[plain]), []byte(name), []byte("utf-8"), 1), nil
 			default:
 				return nil, fmt.Errorf("its coding line says %q; save it as UTF-8, without that line", name)
 			}

@@ -92,8 +92,8 @@ func TestFullDiskHere(t *testing.T) {
 	here := disktest.Small(t, 2<<20)
 	pool := e2etest.Open(t, gputrain.Spec{}, gputrain.WithResultsDir(here))
 	_, err := pool.Run(gputrain.Cmd("head", "-c", "8000000", "/dev/zero"))
-	wantDiskFull(t, err, "keep stdout of t1-a1 on this machine: write "+here, "WithResultsDir")
-	os.RemoveAll(filepath.Join(here, "t1-a1"))
+	wantDiskFull(t, err, "keep stdout of t0-a1 on this machine: write "+here, "WithResultsDir")
+	os.RemoveAll(filepath.Join(here, "t0-a1"))
 	writes := gputrain.Script("head -c 8000000 /dev/zero >big")
 	writes.Outputs = []string{"big"}
 	_, err = pool.Run(writes)
