@@ -82,8 +82,8 @@
 // # What can go wrong
 //
 //   - A cluster with ProctrackType linuxproc does not end processes that left their job. The job's
-//     script ends those with the job's number in their environment. If it is killed by KILL, they stay; so does its folder, which
-//     the next job on the node removes.
+//     script ends those with the job's number in their environment. If it is killed by KILL, they stay until the
+//     user's next job on the node, which ends them and removes its folder.
 //   - A site that lets no job change its comment cannot be used: the node has no address.
 //   - A site that puts its own text into comments loses owner, lease and tags until the job starts; the pool is
 //     known by the job's name.

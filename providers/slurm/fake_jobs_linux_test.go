@@ -47,7 +47,10 @@ func (c *cluster) job(id string) *fakeJob {
 
 // jobPrograms are Slurm's commands, as jobs need them.
 var jobPrograms = map[string]string{
-	"squeue": `for a; do case $a in --jobs=*) cat "$FAKE_SLURM/comment.${a#--jobs=}" ;; esac; done`,
+	"squeue": `for a; do case $a in
+--jobs=*) cat "$FAKE_SLURM/comment.${a#--jobs=}" ;;
+--user=*) for f in "$FAKE_SLURM"/comment.*; do [ -e "$FAKE_SLURM/over.${f##*.}" ] || echo "${f##*.}"; done ;;
+esac; done`,
 	"scontrol": `case $1 in
 update)
 	id=${2#JobId=}

@@ -24,16 +24,6 @@ give_up() {
 	exit 1
 }
 
-# sweep SIGNAL ends the processes of the job that have left it, on a cluster that does not end them. One grep looks at all of them:
-# a job has KillWait for its end, which a process for each of a busy node's would take.
-sweep() {
-	local p pid
-	for p in $(grep -lxz "SLURM_JOB_ID=$job" /proc/[0-9]*/environ); do
-		pid=${p#/proc/} pid=${pid%/environ}
-		[ "$pid" = $$ ] || [ ! -O "/proc/$pid" ] || kill -s "$1" "$pid"
-	done 2>/dev/null
-}
-
 # mine PATH succeeds if something, or the link in its place, is this user's or root's. It sets mode.
 mine() {
 	local count uid rest
@@ -88,10 +78,11 @@ settled() {
 	done
 }
 
-# is_job FOLDER FILE succeeds if a folder is one that a job of this user has made, and has the file. Nobody else can write to it,
+# is_job FOLDER FILE succeeds if a folder is one that a job of this user has made, and has the file, if one is given. Nobody else can write to it,
 # and a pipe, which would be waited for, is no file.
 is_job() {
-	[ ! -L "$1" ] && [ -O "$1" ] && [ ! -L "$1/$2" ] && [ -f "$1/$2" ] || return 1
+	[ ! -L "$1" ] && [ -d "$1" ] && [ -O "$1" ] || return 1
+	[ -z "$2" ] || { [ ! -L "$1/$2" ] && [ -f "$1/$2" ]; } || return 1
 	case $(ls -ld -- "$1") in drwx--[-S]---*) ;; *) return 1 ;; esac
 }
 
@@ -104,20 +95,45 @@ is_used() {
 	return 1
 }
 
+# sweep SIGNAL FOLDER ends the processes of a job: those that work in its folder, or have it in their environment. On a cluster that
+# does not end what has left its job, it also ends all that have this job's ID. It fails if there are none. One process looks at all of
+# them: a job has KillWait for its end, which a process for each of a busy node's would take.
+sweep() {
+	local p pid found=1 words=(-e "GPUTRAIN_JOB=$2" -e "HOME=$2/home")
+	[ "$gt_sweep" != 1 ] || [ "$2" != "$dir" ] || words+=(-e "SLURM_JOB_ID=$job")
+	for p in $(grep -lxzF "${words[@]}" /proc/[0-9]*/environ; find /proc/[0-9]*/cwd -maxdepth 0 \( -lname "$2" -o -lname "$2/*" \)); do
+		pid=${p#/proc/} pid=${pid%/*}
+		[ "$pid" = $$ ] || [ ! -O "/proc/$pid" ] || { kill -s "$1" "$pid" && found=0; }
+	done 2>/dev/null
+	return $found
+}
+
+# erase FOLDER removes the folder of a job whose script has ended, or ends. A task may still write there, or may have closed a folder
+# to itself. The file pid is the last to go: until then the next job on the node knows whose folder it is.
+erase() {
+	local try pid
+	read -r pid <"$1/pid"
+	for try in 1 2 3 4 5 6 7 8; do
+		find "$1" -mindepth 1 -maxdepth 1 ! -name pid -exec rm -rf -- {} + && rm -f -- "$1/pid" && rmdir -- "$1"
+		[ -d "$1" ] || return 0
+		[ -z "$pid" ] || [ -e "$1/pid" ] || printf '%s\n' "$pid" >"$1/pid"
+		chmod -R u+rwX "$1"
+		sweep KILL "$1" || sleep 0.25
+	done 2>/dev/null
+	return 1
+}
+
 finish() {
 	trap '' TERM INT USR2
 	[ -z "$timer" ] || kill "$timer"
 	[ -z "$server" ] || kill "$server"
-	if [ "$gt_sweep" = 1 ]; then
-		sweep TERM
-		sleep 0.5
-		sweep KILL
-	fi
+	[ -z "$dir" ] || { sweep TERM "$dir" && sleep 0.5; }
+	[ -z "$dir" ] || sweep KILL "$dir"
 	local link
 	for link in "${links[@]}"; do # the last job of the node that has it removes it
 		is_used "$link" || rm -f "$link"
 	done
-	[ -z "$dir" ] || rm -rf "$dir"
+	[ -z "$dir" ] || erase "$dir"
 } 2>/dev/null
 trap finish EXIT
 trap 'exit 143' TERM INT
@@ -130,12 +146,26 @@ notice() {
 }
 trap '[ -z "$dir" ] || notice' USR2 # without a trap it would end the shell
 
+# is_over FOLDER succeeds if the job of a folder has ended on this node: its script's process is no more, or is another program's by now.
+# Of a folder without a pid, the controller says whether its job is over.
+is_over() {
+	local host= pid= id=${1#"$work"/gputrain-} queue
+	id=${id%%-*}
+	if is_job "$1" pid && read -r host pid <"$1/pid" && [ "$pid" -gt 1 ]; then
+		[ "$host" = "$(hostname)" ] || return 1
+		! kill -0 "$pid" || ! grep -qxzF -- "SLURM_JOB_ID=$id" "/proc/$pid/environ"
+		return
+	fi
+	is_job "$1" "" && [ ! -e "$1/pid" ] && [ ! -L "$1/pid" ] && [ -n "$id" ] && [ "$id" != "$job" ] || return 1
+	queue=$(squeue --noheader --user="$EUID" --format=%A) || return 1
+	case $'\n'$queue$'\n' in *$'\n'"$id"$'\n'*) return 1 ;; esac
+}
+
 # remove_stale removes what jobs have left that were killed on this node.
 remove_stale() {
-	local old host pid
+	local old
 	for old in "$work"/gputrain-*; do
-		host= pid=
-		is_job "$old" pid && read -r host pid <"$old/pid" && [ "$host" = "$(hostname)" ] && [ "$pid" -gt 1 ] && ! kill -0 "$pid" && rm -rf "$old"
+		is_over "$old" && { sweep KILL "$old"; erase "$old"; }
 	done 2>/dev/null
 }
 

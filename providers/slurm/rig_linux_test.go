@@ -127,7 +127,7 @@ func (r *rig) onNode(id, text string) {
 	cmd := exec.Command("sh", "-c", text)
 	cmd.Env = append(env, "GPUTRAIN_JOB="+r.folder(id))
 	out, err := cmd.CombinedOutput()
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil && !(ok && status.Signal() == syscall.SIGKILL) {
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil && !(ok && status.Signaled()) {
 		r.Errorf("%v: %s", err, out)
 	}
 }

@@ -19,12 +19,12 @@ func jobPart(t *testing.T, before, after string) (out string, err error) {
 	t.Helper()
 	_, functions, _ := strings.Cut(jobScript, "# mine PATH")
 	functions, _, _ = strings.Cut(functions, "\ntrap finish EXIT")
-	_, stale, _ := strings.Cut(jobScript, "\n# remove_stale")
+	_, stale, _ := strings.Cut(jobScript, "\n# is_over")
 	stale, _, _ = strings.Cut(stale, "\nwork=$gt_work")
 	_, mounts, _ := strings.Cut(jobScript, "\n# make_folders")
 	mounts, loop, _ := strings.Cut(mounts, "\n# gt_mounts")
 	loop, _, _ = strings.Cut(loop, "\n# What Setup")
-	script := "umask 077\ntimer= server= gt_sweep=0 links=() dir=\ngive_up() { echo \"failed=$1\"; exit 1; }\n#" + functions + "\n#" + stale + "\n#" + mounts +
+	script := "umask 077\ntimer= server= gt_sweep=0 links=() dir= job=9\nsqueue() { return 1; }\ngive_up() { echo \"failed=$1\"; exit 1; }\n#" + functions + "\n#" + stale + "\n#" + mounts +
 		"\nmount() {\n#" + loop + "\n}\n" + before + "\n" + after
 	cmd := exec.Command("timeout", "30", "bash", "-c", script)
 	cmd.WaitDelay = time.Second
