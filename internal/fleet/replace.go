@@ -119,10 +119,15 @@ func (f *Fleet) replace(old *Member, why error) {
 
 // failsAgain reports whether the member's machine would fail in the same way again: it is
 // adopted, so it is the same one each time, and it has never been a node of this pool. A
-// connection that was lost may come again. A host key or a login that is refused stays so.
+// connection that was lost may come again. A host key or a login that is refused stays so. And what has waited in a queue for as
+// long as it may would wait there again, unless the pool is to wait for capacity.
 func (m *Member) failsAgain(why error) bool {
-	switch {
-	case m.Node.Instance().ID == "" || !m.Node.Capabilities().Adopts:
+	switch caps := m.Node.Capabilities(); {
+	case m.Node.Instance().ID == "":
+		return false
+	case caps.Queues:
+		return isFull(why) && !m.wasReady && m.readyAt.IsZero() && m.fleet.config.WaitForCapacity <= 0
+	case !caps.Adopts:
 		return false
 	case errors.Is(why, driver.ErrHostKey), errors.Is(why, driver.ErrAuth):
 		return true
@@ -180,6 +185,8 @@ func replaceable(tries int, why error, certain bool) bool {
 	switch {
 	case alone, waited:
 		return false
+	case certain && isFull(why):
+		return true
 	case errors.Is(why, driver.ErrQuota):
 		return tries > 0
 	case certain && errors.Is(why, driver.ErrAuth):

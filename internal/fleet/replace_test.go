@@ -224,6 +224,53 @@ func TestAHostThatFailsAgain(t *testing.T) {
 	})
 }
 
+// A machine that has waited in its provider's queue for as long as it may, or that a limit of the account keeps there, is asked for
+// elsewhere at once, and there only if the pool waits for capacity: one QueueTimeout is not four.
+func TestQueueIsWaitedForOnce(t *testing.T) {
+	queues := driver.Capabilities{Queues: true}
+	for _, tt := range []struct {
+		name      string
+		caps      driver.Capabilities
+		wait      time.Duration
+		why       error
+		elsewhere bool // another place has offers
+		certain   bool
+		bought    int
+	}{
+		{"no room, nowhere else", queues, 0, &driver.Error{Kind: driver.ErrNoCapacity}, false, true, 0},
+		{"no room, and another place", queues, 0, &driver.Error{Kind: driver.ErrNoCapacity}, true, true, 1},
+		{"a limit, nowhere else", queues, 0, &driver.Error{Kind: driver.ErrQuota}, false, true, 0},
+		{"a limit, and another place", queues, 0, &driver.Error{Kind: driver.ErrQuota}, true, true, 1},
+		{"no room, in a pool that waits", queues, 2 * time.Hour, &driver.Error{Kind: driver.ErrNoCapacity}, true, false, 1},
+		{"a node that did not start", queues, 0, &driver.Error{Kind: driver.ErrUnavailable}, true, false, 1},
+		{"no room, without a queue", driver.Capabilities{}, 0, &driver.Error{Kind: driver.ErrNoCapacity}, true, false, 1},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			tf := newTest(t, Config{Least: 1, Replacements: 3, MaxOffers: 100, WaitForCapacity: tt.wait, Node: &node.Settings{Capabilities: tt.caps}})
+			if !tt.elsewhere {
+				tf.testMachines.err = &driver.Error{Kind: driver.ErrNoOffers}
+			}
+			m := tf.put(Connecting)[0]
+			m.Node.Resume(node.Earlier{Instance: driver.Instance{ID: "17"}})
+			m.fail(tt.why)
+			time.Sleep(time.Minute)
+			if !slices.Equal(tf.avoids(), []bool{tt.certain}) || len(tf.purchases()) != tt.bought {
+				t.Errorf("%s: avoided %v, rented %v", tt.name, tf.avoids(), tf.purchases())
+			}
+			if len(tf.purchases()) > 0 && tt.certain && tf.purchases()[0].after != 0 {
+				t.Errorf("%s: another place was asked after %v", tt.name, tf.purchases()[0].after)
+			}
+			if tt.bought == 0 {
+				tf.locked(func() {
+					if got := tf.Members(); !errors.Is(got[0].err, tt.why) {
+						t.Errorf("%s: %v", tt.name, got[0].err)
+					}
+				})
+			}
+		})
+	}
+}
+
 // Once the pool ends, nothing is replaced.
 func TestNothingIsReplacedAtTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

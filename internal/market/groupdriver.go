@@ -76,6 +76,7 @@ func (g *Group) common() driver.Capabilities {
 		c.ListLag, c.LateEffect = max(c.ListLag, m.caps.ListLag), max(c.LateEffect, m.caps.LateEffect)
 		c.ProvisionTimeout = max(c.ProvisionTimeout, cmp.Or(m.caps.ProvisionTimeout, driver.DefaultProvisionTimeout))
 		c.Adopts = c.Adopts && m.caps.Adopts
+		c.Queues = c.Queues && m.caps.Queues
 		c.KeepCache = c.KeepCache && m.caps.KeepCache
 		c.EndsWithProgram = c.EndsWithProgram || m.caps.EndsWithProgram
 		c.Free = c.Free && m.caps.Free

@@ -312,6 +312,28 @@ func TestAvoid(t *testing.T) {
 	})
 }
 
+// An offer of a queue in which a machine has waited for as long as it may stands for all offers of that queue, and for no other's.
+func TestAvoidQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shop{caps: driver.Capabilities{Queues: true}, offers: []driver.Offer{at("gpu", 1), at("gpu-long", 2), at("cloud", 3)}}
+		s.offers[2].Provider = "other"
+		m := opened(s, market.Wants{})
+		want := func(regs ...string) {
+			t.Helper()
+			found, err := m.Candidates(t.Context())
+			if got := regions(found.Offers); !slices.Equal(got, regs) || err != nil {
+				t.Errorf("%v, %v; want %v", got, err, regs)
+			}
+		}
+		m.Avoid(at("gpu", 1), nil) // a node of it failed
+		want("gpu-long", "cloud", "gpu")
+		m.Avoid(at("gpu", 1), errors.New("it has waited in the queue"))
+		want("cloud")
+		time.Sleep(10 * time.Minute)
+		want("gpu", "gpu-long", "cloud")
+	})
+}
+
 func TestHasRoom(t *testing.T) {
 	some := func(n int) driver.Offer { o := at("a", 1); o.Available = n; return o }
 	m := opened(&shop{}, market.Wants{})

@@ -22,6 +22,10 @@ type Capabilities struct {
 	// Adopts is true if machines exist already: they are taken as they are, left as they were,
 	// and never terminated.
 	Adopts bool
+	// Queues is true if a machine waits in a queue of the provider until there is room, for a time that its Config bounds. One
+	// that fails with [ErrNoCapacity], or [ErrQuota], before it was a node has had that time: the pool asks elsewhere, and not
+	// there again for a while.
+	Queues bool
 	// KeepCache leaves on adopted machines what the next pool there can reuse: programs by
 	// their hash, Python environments.
 	KeepCache bool

@@ -51,7 +51,8 @@ type Config struct {
 	// unlimited, its DefaultTime; and else 24 hours.
 	TimeLimit time.Duration
 	// QueueTimeout bounds the time for which a job waits in the queue: it is then cancelled, and
-	// counts as one for which there was no capacity. Zero means 30 minutes.
+	// counts as one for which there was no capacity. The pool then asks the other places of its
+	// group, and fails if there are none, unless it waits (Spec.WaitForCapacity). Zero means 30 minutes.
 	QueueTimeout time.Duration
 
 	// Container is the image in which tasks run: a path that ends in .sif is one for apptainer,

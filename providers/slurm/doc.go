@@ -43,7 +43,8 @@
 // There is an offer for each partition, type of GPU and number of them on a node. If there is room
 // for fewer nodes than the pool wants, jobs wait in the queue, for [Config].QueueTimeout at most.
 // That is the pool's wait for capacity: events have Slurm's reason, and its estimate of the start.
-// In a group (gputrain.FirstOf), the next provider is tried after that:
+// In a group (gputrain.FirstOf), the next provider is tried at once after that, for the nodes that have no room; and
+// nothing waits in the queue a second time:
 //
 //	gputrain.FirstOf(slurm.Config{Login: login, QueueTimeout: 10 * time.Minute}, runpod.Config{})
 //

@@ -60,6 +60,7 @@ func (d *slurmDriver) Capabilities() driver.Capabilities {
 		Free:             len(d.cfg.HourlyUSD) == 0,
 		Spot:             len(d.facts.spot) > 0,
 		EndsBilling:      "scancel",
+		Queues:           true,
 		PrivateNetwork:   true,
 		Mounts:           true,
 		Tags:             true,
