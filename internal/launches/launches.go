@@ -3,6 +3,7 @@ package launches
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -46,7 +47,7 @@ func Each[N, M any](nodes []N, atOnce int, launch func(N) ([]M, error), open fun
 }
 
 // Join joins the errors of several launches. If one of them is open, the others lose their kinds,
-// which would mean that no launch has made anything.
+// which would mean that no launch has made anything. What several say in the same words is said once.
 func Join(open func(error) bool, errs ...error) error {
 	if slices.ContainsFunc(errs, open) {
 		for i, err := range errs {
@@ -55,5 +56,14 @@ func Join(open func(error) bool, errs ...error) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	said := map[string]bool{}
+	return errors.Join(slices.DeleteFunc(slices.Clone(errs), func(err error) bool {
+		if err == nil {
+			return true
+		}
+		key := fmt.Sprint(open(err), " ", err)
+		again := said[key]
+		said[key] = true
+		return again
+	})...)
 }

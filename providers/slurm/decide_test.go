@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/launches"
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
@@ -112,6 +113,32 @@ func TestFailures(t *testing.T) {
 	}
 	if why := codeError("new code"); why == nil || codeError("") != nil {
 		t.Error(why)
+	}
+}
+
+// A limit of the account is told by its name, with its own remedy, and once for all nodes.
+func TestRefusalOfAnAccountIsToldOnce(t *testing.T) {
+	const policy = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+	for name, hint := range map[string]string{
+		"QOSMaxGRESPerUser": "another QOS", "QOSGrpGRES": "another QOS", "AssocMaxSubmitJobLimit": "another Account", "AssocGrpGRESMinutes": "another Account",
+		"AssocMaxWallDurationPerJobLimit": "TimeLimit", "QOSMaxWallDurationPerJobLimit": "TimeLimit", "QOSMaxSubmitJobPerUserLimit": "another QOS", "MaxJobsPerAccount": "end other jobs",
+	} {
+		said := "sbatch: error: " + name + "\nsbatch: error: Batch job submission failed: " + policy + "\n"
+		refused := func() error { return fail("launch", failure("sbatch", said, 1)) }
+		err := launches.Join(isOpen, refused(), nil, refused())
+		if want := "slurm: launch: quota exceeded: sbatch: " + name + ": " + policy; err == nil || strings.Count(err.Error(), name) != 1 || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), "\n") || !errors.Is(err, driver.ErrQuota) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for said, want := range map[string]string{
+		"sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified": "sbatch: Invalid account or account/partition combination specified",
+		"sbatch: error: Invalid account\nsbatch: error: Invalid account\n":                                       "sbatch: Invalid account",
+		"slurm_load_jobs error: Unable to contact slurm controller":                                              "sbatch: slurm_load_jobs error: Unable to contact slurm controller",
+	} {
+		if got := failure("sbatch", said, 1); !strings.Contains(got.Error(), want) || strings.Count(got.Error(), "sbatch") != 1 {
+			t.Errorf("%v, want %s", got, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	gossh "github.com/gputrain/gputrain/internal/ssh"
@@ -125,9 +126,30 @@ var symptoms = []symptom{
 	{"not found", driver.ErrUnavailable, false, checkLogin},
 }
 
+// plain returns what a command has said without its own name on each line, which the error has, and each line once. A limit comes by
+// its name: "QOSMaxGRESPerUser:", before Slurm's words for all limits.
+func plain(program, stderr string) string {
+	var all []string
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		for _, prefix := range []string{program + ": ", "error: ", "Batch job submission failed: "} {
+			line = strings.TrimPrefix(line, prefix)
+		}
+		if line != "" && !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	for i, line := range all {
+		if hopeless(line) != nil && !strings.Contains(line, " ") && i+1 < len(all) {
+			all[i] = line + ":"
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
 // failure returns the error of a command by what it has said.
 func failure(program, stderr string, code int) error {
-	cause := &commandError{program: program, said: lastLines(stderr), code: code}
+	cause := &commandError{program: program, said: lastLines(plain(program, stderr)), code: code}
 	lower := strings.ToLower(stderr)
 	for _, s := range symptoms {
 		if !strings.Contains(lower, s.text) {
@@ -136,7 +158,13 @@ func failure(program, stderr string, code int) error {
 		if s.open {
 			return &driver.Error{Kind: s.kind, Err: cause, Hint: s.hint}
 		}
-		return &driver.Error{Kind: s.kind, Err: &cloud.AnsweredError{Err: cause}, Hint: s.hint}
+		hint := s.hint
+		for line := range strings.Lines(plain(program, stderr)) { // a limit's own name knows better
+			if why := hopeless(strings.TrimSpace(line)); why != nil {
+				hint = why.Hint
+			}
+		}
+		return &driver.Error{Kind: s.kind, Err: &cloud.AnsweredError{Err: cause}, Hint: hint}
 	}
 	return &driver.Error{Kind: driver.ErrUnavailable, Err: cause}
 }

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,16 @@ func TestPreemptAt(t *testing.T) {
 	}
 	if n := r.cluster.callsOf("another") - before; n != 1 {
 		t.Errorf("the controller was asked about the end %d times", n)
+	}
+}
+
+// A refusal of the account is one line for all nodes of a launch, and names none of them.
+func TestRefusalOfALaunchIsOneLine(t *testing.T) {
+	r := newRig(t, func(_ *Config, c *cluster) { c.room = 0 })
+	r.launch.Nodes = []driver.NodeRequest{{Name: "p1-0"}, {Name: "p1-1", Rank: 1}, {Name: "p1-2", Rank: 2}}
+	got, err := r.driver.Launch(t.Context(), r.launch)
+	if len(got) > 0 || !errors.Is(err, driver.ErrQuota) || strings.Count(err.Error(), "QOSMaxGRESPerUser") != 1 || strings.Contains(err.Error(), "p1-") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

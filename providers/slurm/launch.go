@@ -28,8 +28,11 @@ func (d *slurmDriver) Launch(ctx context.Context, req driver.Launch) ([]driver.I
 	}
 	got, err := launches.Each(req.Nodes, submitAtOnce, func(n driver.NodeRequest) ([]driver.Instance, error) {
 		id, err := d.launch(ctx, req, a, n)
-		if err != nil {
-			err = fail("launch", named(n.Name, err))
+		if err != nil && isOpen(err) {
+			err = named(n.Name, err)
+		}
+		if err != nil { // a refusal is the account's or the partition's, and the same for all nodes
+			err = fail("launch", err)
 		}
 		if id == "" {
 			return nil, err
