@@ -46,10 +46,30 @@ func (w Wants) nearest(has accelerators.Accelerator) accelerators.Accelerator {
 	return best
 }
 
+// placed reports whether the spec limits where machines are.
+func (w Wants) placed() bool { return len(w.Regions)+len(w.Countries) > 0 }
+
+// elsewhereOffers returns what the provider has outside of the spec's regions and countries, for the reason why it offers
+// nothing inside. An error leaves that open.
+func elsewhereOffers(ctx context.Context, m *Market) (outside []driver.Offer) {
+	anywhere := m.wants
+	anywhere.Regions, anywhere.Countries = nil, nil
+	offers, _, err := m.ask(ctx, anywhere)
+	if err != nil {
+		return nil
+	}
+	for _, o := range offers {
+		if !m.wants.Allows(o.Region, o.Country) { // others were not offered for this spec
+			outside = append(outside, o)
+		}
+	}
+	return outside
+}
+
 // ask asks the driver for its offers, and returns each once, with the sources that could not be
 // asked. A driver that refuses one of several queries, since it never has such an accelerator, is such a source.
-func (m *Market) ask(ctx context.Context) (found []driver.Offer, out []driver.SourceError, err error) {
-	queries, at := m.wants.queries(), map[offerKey]int{}
+func (m *Market) ask(ctx context.Context, wants Wants) (found []driver.Offer, out []driver.SourceError, err error) {
+	queries, at := wants.queries(), map[offerKey]int{}
 	for _, q := range queries {
 		for o, err := range m.driver.Offers(ctx, q) {
 			if some, ok := errors.AsType[*driver.PartialError](err); ok {

@@ -33,6 +33,8 @@ type Wants struct {
 	// BudgetUSD bounds the pool's cost. An offer of unknown price is rejected if there is a
 	// budget, unless AllowUnknownPrice is true. Zero means no budget.
 	BudgetUSD float64
+	// Tags means that the user has tags of their own for the machines.
+	Tags bool
 }
 
 // A Market judges the offers of one driver for one pool. It can be used concurrently.
@@ -108,9 +110,12 @@ func (m *Market) Plan(ctx context.Context) ([]Candidate, error) {
 // weigh asks for all offers, judges them, and sorts them: those that satisfy the wants first, in
 // the order in which they are tried.
 func (m *Market) weigh(ctx context.Context) (all []weighedOffer, out []driver.SourceError, err error) {
-	offers, out, err := m.ask(ctx)
+	offers, out, err := m.ask(ctx, m.wants)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(offers) == 0 && m.wants.placed() {
+		offers = elsewhereOffers(ctx, m)
 	}
 	return m.judge(ctx, offers), out, nil
 }

@@ -1,8 +1,10 @@
 package market_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -273,6 +275,52 @@ func TestNoOffers(t *testing.T) {
 	plan, err := opened(&shop{offers: []driver.Offer{at("eu", 9)}, err: out}, market.Wants{Query: driver.Query{MaxHourlyUSD: 1}}).Plan(t.Context())
 	if err != nil || len(plan) != 2 || plan[1].Offer.Provider != "b" || !strings.HasPrefix(plan[1].Rejected, "could not be asked: ") {
 		t.Errorf("the plan is %+v, %v", plan, err)
+	}
+}
+
+// A placer has its offers only for queries that allow their places, as clouds do.
+type placer struct {
+	shop
+	broken bool // it answers no query that allows all places
+}
+
+func (p *placer) Offers(ctx context.Context, q driver.Query) iter.Seq2[driver.Offer, error] {
+	if p.broken && len(q.Regions)+len(q.Countries) == 0 {
+		return (&shop{err: errors.New("503")}).Offers(ctx, q)
+	}
+	inside := shop{offers: slices.DeleteFunc(slices.Clone(p.offers), func(o driver.Offer) bool { return !q.Allows(o.Region, o.Country) })}
+	return inside.Offers(ctx, q)
+}
+
+// A provider that has offers, but none where the spec allows them, says where they are.
+func TestNoOffersInThePlace(t *testing.T) {
+	there := at("us-east", 1)
+	there.Country = "US"
+	unknown := at("", 1)
+	for name, tt := range map[string]struct {
+		shop   placer
+		query  driver.Query
+		text   string
+		places int // in the plan
+	}{
+		"a region":             {placer{shop: shop{offers: []driver.Offer{there}}}, driver.Query{Regions: []string{"eu"}}, "no offers: small in us-east: is in us-east; the spec allows eu", 1},
+		"a country":            {placer{shop: shop{offers: []driver.Offer{there}}}, driver.Query{Countries: []string{"DE", "FR"}}, "is in US; the spec allows the countries DE, FR", 1},
+		"both":                 {placer{shop: shop{offers: []driver.Offer{there}}}, driver.Query{Regions: []string{"us-east"}, Countries: []string{"DE"}}, "the spec allows the countries DE", 1},
+		"a country as region":  {placer{shop: shop{offers: []driver.Offer{there}}}, driver.Query{Regions: []string{"DE"}}, "is in us-east; the spec allows DE", 1},
+		"an unknown place":     {placer{shop: shop{offers: []driver.Offer{unknown}}}, driver.Query{Countries: []string{"DE"}}, "is in no country that is known; the spec allows the countries DE", 1},
+		"nothing anywhere":     {placer{}, driver.Query{Regions: []string{"eu"}, Countries: []string{"DE"}}, "no offers: the provider offers nothing now in eu, DE", 0},
+		"elsewhere no answer":  {placer{broken: true}, driver.Query{Regions: []string{"eu"}}, "no offers: the provider offers nothing now in eu", 0},
+		"no place is asked of": {placer{}, driver.Query{}, "no offers: the provider offers nothing now", 0},
+	} {
+		m := market.New("acme", &tt.shop, market.Wants{Query: tt.query})
+		found, err := m.Candidates(t.Context())
+		if err != nil || len(found.Offers) != 0 || !errors.Is(found.None, driver.ErrNoOffers) || !strings.HasSuffix(found.None.Error(), tt.text) {
+			t.Errorf("%s: %+v, %v; want %s", name, found, err, tt.text)
+		}
+		plan, err := m.Plan(t.Context())
+		if err != nil || len(plan) != tt.places || slices.ContainsFunc(plan, func(c market.Candidate) bool { return c.Rejected == "" }) {
+			t.Errorf("%s: the plan is %+v, %v; want %d rejected offers", name, plan, err, tt.places)
+		}
 	}
 }
 

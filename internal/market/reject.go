@@ -38,6 +38,9 @@ func (r rejection) compare(other rejection) int {
 func (m *Market) rejections(all []weighedOffer) string {
 	const shown = 5
 	if len(all) == 0 {
+		if w := m.wants; w.placed() {
+			return "the provider offers nothing now in " + strings.Join(slices.Concat(w.Regions, w.Countries), ", ")
+		}
 		return "the provider offers nothing now"
 	}
 	var why []string
