@@ -109,7 +109,8 @@ type Spec struct {
 	// every provider alike. An offer whose country is unknown is rejected. None means anywhere.
 	Countries []string `json:",omitzero"`
 	// Tags are the user's own tags, which each machine gets at a provider that has tags: for bills by
-	// team or project. A provider may refuse characters. Names that begin with "gputrain" are reserved.
+	// team or project. A provider may refuse characters; one without tags leaves them out, and Plan
+	// warns of that. Names that begin with "gputrain" are reserved.
 	Tags map[string]string `json:",omitzero"`
 
 	// Network says how the nodes must reach each other. A pool that is to hold a [Training] on several nodes needs
@@ -234,7 +235,7 @@ func (s Spec) Query() driver.Query {
 
 // wants returns what the market looks for.
 func (s Spec) wants() market.Wants {
-	return market.Wants{Query: s.Query(), AnyOf: s.AnyOf, Speed: s.Speed, RequireKnownHostKey: s.RequireKnownHostKey, ImageLogin: s.Image.DockerUser != "", BudgetUSD: s.BudgetUSD}
+	return market.Wants{Query: s.Query(), AnyOf: s.AnyOf, Speed: s.Speed, RequireKnownHostKey: s.RequireKnownHostKey, ImageLogin: s.Image.DockerUser != "", BudgetUSD: s.BudgetUSD, Tags: len(s.Tags) > 0}
 }
 
 // Validate reports everything that is wrong with the spec, in one error that

@@ -242,6 +242,7 @@ func (s *scripted) Scripts(driver.Instance) driver.Scripts {
 }
 
 func TestWarnings(t *testing.T) {
+	const noTags = "it gets none of Spec.Tags: the provider has no tags for them; without them the bill does not tell whose it is"
 	secure := driver.Capabilities{HostKeys: driver.HostKeyInjected, PrivateNetwork: true, Ports: driver.PortsOfPool}
 	with := func(change func(*driver.Capabilities)) driver.Capabilities {
 		c := secure
@@ -266,6 +267,10 @@ func TestWarnings(t *testing.T) {
 		"a notice":          {with(func(c *driver.Capabilities) { c.PreemptionNotice = time.Minute }), market.Wants{}, func(o *driver.Offer) { o.Spot = true }, nil},
 		"slow":              {with(func(c *driver.Capabilities) { c.ProvisionTimeout = 20 * time.Minute }), market.Wants{}, nil, []string{"it may take up to 20m0s to boot"}},
 		"the driver's":      {secure, market.Wants{}, func(o *driver.Offer) { o.Warnings = []string{"the contract ends at noon"} }, []string{"the contract ends at noon"}},
+		"no tags":           {secure, market.Wants{Tags: true}, nil, []string{noTags}},
+		"no tags at hosts":  {with(func(c *driver.Capabilities) { c.Adopts = true }), market.Wants{Tags: true}, nil, []string{noTags}},
+		"tags":              {with(func(c *driver.Capabilities) { c.UserTags = true }), market.Wants{Tags: true}, nil, nil},
+		"a pool's own tags": {with(func(c *driver.Capabilities) { c.Tags = true }), market.Wants{Tags: true}, nil, []string{noTags}},
 		"nothing is rented": {with(func(c *driver.Capabilities) { c.Adopts = true }), market.Wants{}, func(o *driver.Offer) { o.HourlyUSD = driver.Price{} }, nil},
 	} {
 		o := at("here", 1)

@@ -85,7 +85,7 @@ func (g *Group) common() driver.Capabilities {
 		c.LocalAddresses = c.LocalAddresses && m.caps.LocalAddresses
 		c.Mounts = c.Mounts && m.caps.Mounts
 		c.DiskResizable = c.DiskResizable && m.caps.DiskResizable
-		c.Tags = c.Tags && m.caps.Tags
+		c.Tags, c.UserTags = c.Tags && m.caps.Tags, c.UserTags && m.caps.UserTags
 		if m.caps.Images == nil {
 			c.Images = nil
 		}

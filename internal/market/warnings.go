@@ -24,6 +24,7 @@ func (m *Market) warnings(ctx context.Context, w weighedOffer) (all []string) {
 		warn(caps.PrivateNetwork && caps.Ports == driver.PortsUnknown, "no firewall is known that keeps strangers from a gang's ports, which ask for no password")
 		warn(caps.PrivateNetwork && caps.Ports == driver.PortsOfNetwork, "what shares a network with its nodes reaches a gang's ports, which ask for no password")
 	}
+	warn(m.wants.Tags && !caps.UserTags, "it gets none of Spec.Tags: the provider has no tags for them; without them the bill does not tell whose it is")
 	warn(rented && !priced, "its price is unknown")
 	warn(o.Spot && caps.PreemptionNotice == 0, "it can be taken back without notice")
 	warn(rented && caps.ProvisionTimeout > driver.DefaultProvisionTimeout, "it may take up to %v to boot", caps.ProvisionTimeout)

@@ -117,6 +117,7 @@ func (d *awsDriver) Capabilities() driver.Capabilities {
 		Ports:            ports,
 		DiskResizable:    true,
 		Tags:             true,
+		UserTags:         true,
 		HostKeys:         driver.HostKeyInjected,
 		ProvisionTimeout: provisionTimeout,
 	}

@@ -35,6 +35,7 @@ func (d *containerDriver) Capabilities() driver.Capabilities {
 		Mounts:           true,
 		DiskResizable:    d.facts.sizedDisk,
 		Tags:             true,
+		UserTags:         true,
 		Images:           &driver.Images{Configured: d.cfg.Image, Logins: true},
 		LocalAddresses:   true,
 		HostKeys:         driver.HostKeyInjected,

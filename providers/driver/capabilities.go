@@ -62,6 +62,9 @@ type Capabilities struct {
 	DiskResizable bool
 	// Tags is true if machines carry tags that List finds again.
 	Tags bool
+	// UserTags is true if machines get PoolInfo.Tags, the user's own tags. If it is false, an offer of them has a warning
+	// for a spec with Tags.
+	UserTags bool
 	// HostKeys is the source of a machine's host key. Unless it is HostKeyFirstContact, the
 	// pool does not connect to a machine whose Endpoint has no key.
 	HostKeys HostKeySource

@@ -88,6 +88,7 @@ func (d *gcpDriver) Capabilities() driver.Capabilities {
 		Ports:            ports,
 		DiskResizable:    true,
 		Tags:             true,
+		UserTags:         true,
 		HostKeys:         keys,
 		ProvisionTimeout: provisionTimeout,
 	}

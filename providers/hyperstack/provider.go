@@ -42,7 +42,7 @@ func (p *provider) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Account: p.account, ListLag: 15 * cloud.Second, LateEffect: time.Minute, Spot: true, EndsBilling: "delete",
 		LocalAddresses: localnet.IsURL(p.cfg.Endpoint),
-		PrivateNetwork: true, RegionalNetwork: true, Ports: driver.PortsOfNetwork, Tags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
+		PrivateNetwork: true, RegionalNetwork: true, Ports: driver.PortsOfNetwork, Tags: true, UserTags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: 20 * time.Minute,
 	}
 }
 

@@ -51,7 +51,7 @@ func (a *api) Capabilities() driver.Capabilities {
 	}
 	return driver.Capabilities{
 		Account: strings.Join(accounts, " "), LateEffect: lateEffect, Free: a.cfg.free(), Spot: true, PreemptionNotice: grace,
-		EndsBilling: "delete job", PrivateNetwork: true, Ports: driver.PortsOfNetwork, Mounts: true, DiskResizable: true, Tags: true,
+		EndsBilling: "delete job", PrivateNetwork: true, Ports: driver.PortsOfNetwork, Mounts: true, DiskResizable: true, Tags: true, UserTags: true,
 		Images:   &driver.Images{Configured: a.cfg.Image, NoLogin: "; name a Secret of the namespace in Config.PullSecrets"},
 		HostKeys: driver.HostKeyInjected, ProvisionTimeout: a.cfg.PendingTimeout + imageTime,
 	}

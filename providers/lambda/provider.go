@@ -40,7 +40,7 @@ func (a *api) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Account: a.account, ListLag: listLag * cloud.Second, LateEffect: lateEffect, EndsBilling: "terminate",
 		LocalAddresses: a.local,
-		Tags:           true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: provisionTimeout,
+		Tags:           true, UserTags: true, HostKeys: driver.HostKeyInjected, ProvisionTimeout: provisionTimeout,
 	}
 }
 

@@ -136,6 +136,9 @@ func launchUserTags(c *trial) {
 	want := map[string]string{"team": "vision", "cost-center": "4711"}
 	p := c.prepared()
 	p.info.Tags = want
+	if !p.caps.UserTags {
+		c.Errorf("Capabilities.UserTags is false, and the fake has Tags: Plan would warn that a machine gets none of Spec.Tags")
+	}
 	in := p.launch(1)[0]
 	has := c.h.Tags(in.ID)
 	for name, value := range want {

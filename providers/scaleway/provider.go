@@ -67,6 +67,7 @@ func (a *api) Capabilities() driver.Capabilities {
 		EndsBilling:    "terminate, and the deletion of its volume",
 		DiskResizable:  true,
 		Tags:           true,
+		UserTags:       true,
 		HostKeys:       driver.HostKeyInjected,
 	}
 }

@@ -66,6 +66,7 @@ func (d *simDriver) Capabilities() driver.Capabilities {
 		PrivateNetwork:   true,
 		Ports:            driver.PortsOfPool,
 		Tags:             true,
+		UserTags:         true,
 		LocalAddresses:   d.local,
 		EndsWithProgram:  d.cloud != nil,
 		HostKeys:         driver.HostKeyInjected,

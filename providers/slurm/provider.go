@@ -64,6 +64,7 @@ func (d *slurmDriver) Capabilities() driver.Capabilities {
 		PrivateNetwork:   true,
 		Mounts:           true,
 		Tags:             true,
+		UserTags:         true,
 		HostKeys:         driver.HostKeyPublished,
 		ProvisionTimeout: d.cfg.QueueTimeout + upTimeout(d.cfg),
 	}

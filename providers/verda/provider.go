@@ -53,6 +53,7 @@ func (v *verda) Capabilities() driver.Capabilities {
 		EndsBilling:      "delete",
 		DiskResizable:    true,
 		Tags:             true,
+		UserTags:         true,
 		HostKeys:         driver.HostKeyFirstContact,
 		ProvisionTimeout: 15 * time.Minute,
 	}

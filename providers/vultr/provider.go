@@ -51,6 +51,7 @@ func (a *api) Capabilities() driver.Capabilities {
 		LateEffect:       2 * time.Minute,
 		EndsBilling:      "DELETE /instances/{id} and /bare-metals/{id}",
 		Tags:             true,
+		UserTags:         true,
 		HostKeys:         driver.HostKeyInjected,
 		ProvisionTimeout: a.cfg.ProvisionTimeout,
 	}
