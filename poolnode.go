@@ -43,7 +43,7 @@ func (p *pool) newFleet() *fleet.Fleet {
 func (p *pool) newNodeSettings() *node.Settings {
 	return &node.Settings{
 		Pool: p.id, Generation: p.generation, Provider: p.account.Provider, Driver: p.account.Driver, Capabilities: p.account.Caps,
-		Describer: node.NewDescriber(p.ctx, p.account.Driver, p.lives.Go),
+		Describer: node.NewDescriber(p.ctx, p.account.Driver, p.lives.Go, p.spending.Seen),
 		Login:     p.keys, AuthorizedKeys: p.spec.AuthorizedKeys, Lease: p.spec.lease(), Expires: p.expires, Wants: p.opts.wants(p.spec), ProvisionTimeout: p.spec.ProvisionTimeout, RequireKnownHostKey: p.spec.RequireKnownHostKey,
 		Image: bootstrap.Image(p.spec.Image), Docker: dockerPool(p), GPUSharing: p.spec.GPUSharing, Given: p.given.forNodes(), OnPreemption: p.spec.OnPreemption,
 		Output: p.out, Secrets: p.secrets, Go: p.lives.Go,

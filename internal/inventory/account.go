@@ -87,5 +87,8 @@ func (a Account) machineOf(row ledger.Row) *machine {
 	}
 	m := &machine{inst: inst, launched: cmp.Or(row.Intended, row.Created), gone: row.Gone, leased: row.Root != ""}
 	m.setBill(row.Bill)
+	if m.began.IsZero() && m.inst.Offer.Billing.AfterLaunch {
+		m.began = row.Leased // it has been up
+	}
 	return m
 }

@@ -35,19 +35,53 @@ type charge struct {
 type traffic struct{ received, sent int64 }
 
 // spans calls f for each tariff of the machine, with the hours for which it counts if the machine ends at a time: each
-// begun unit of billing counts whole.
+// begun unit of billing counts whole, until the machine is over and its provider gives back the rest.
 func (m *machine) spans(end time.Time, f func(t tariff, hours float64)) {
-	if over := m.over(); !over.IsZero() {
+	over, rule, start := m.over(), m.inst.Offer.Billing, m.launched
+	if !over.IsZero() {
 		end = over
 	}
-	d := max(end.Sub(m.launched), 0)
-	if unit := m.inst.Offer.BillingUnit; unit > 0 {
+	if rule.AfterLaunch {
+		if start = m.began; start.IsZero() && over.IsZero() {
+			start = time.Now() // it may begin at any time
+		}
+		billed := !start.IsZero() && (!m.began.IsZero() || end.After(start))
+		if start.IsZero() || start.After(end) {
+			start = end
+		}
+		m.tariffs(m.launched, start, func(t tariff, hours float64) { f(t.only(rule.FromLaunch), hours) })
+		if !billed {
+			return
+		}
+	}
+	d := max(end.Sub(start), 0)
+	if unit := m.inst.Offer.BillingUnit; unit > 0 && (over.IsZero() || !rule.Refunds) {
 		d = time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
 		if d == 0 {
 			d = unit
 		}
 	}
-	from, end := m.launched, m.launched.Add(d)
+	m.tariffs(start, start.Add(d), f)
+}
+
+// only returns the tariff of one part alone.
+func (t tariff) only(part string) tariff {
+	one := tariff{hourly: t.hourly}
+	if _, known := t.hourly.USD(); !known {
+		return one
+	}
+	usd := 0.0
+	for _, p := range t.parts {
+		if p.Name == part {
+			usd, one.parts = p.HourlyUSD, []driver.PricePart{p}
+		}
+	}
+	one.hourly = driver.USD(usd)
+	return one
+}
+
+// tariffs calls f for each tariff of the machine between two times, with its hours.
+func (m *machine) tariffs(from, end time.Time, f func(t tariff, hours float64)) {
 	for _, c := range m.charged {
 		until := c.until
 		if until.After(end) {
@@ -127,6 +161,18 @@ func (s *Spending) FollowPrices(ctx context.Context, changed func()) {
 			s.noted()
 			changed()
 		}
+	}
+}
+
+// Seen notes of which machines the provider says that their billing has begun.
+func (s *Spending) Seen(found []driver.Instance) {
+	news := false
+	for _, inst := range found {
+		s.machines.update(inst.ID, func(m *machine) { news = m.begin(inst) || news })
+	}
+	if news {
+		s.noted()
+		s.report.Billed()
 	}
 }
 

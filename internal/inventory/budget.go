@@ -56,7 +56,8 @@ func (s *Spending) refused(op string, err error) error {
 // startUSD is the least that nodes of an offer cost: one unit of billing, and the time to
 // collect and to end.
 func (s *Spending) startUSD(o driver.Offer, nodes int) float64 {
-	m := machine{inst: driver.Instance{Offer: o}}
+	at := time.Now()
+	m := machine{inst: driver.Instance{Offer: o}, launched: at, began: at}
 	usd, _ := m.usd(m.launched.Add(s.budget.Collect))
 	return usd * float64(nodes)
 }

@@ -10,11 +10,12 @@ import (
 // bill returns what the ledger keeps of the machine's cost beside its present price, or nil if there is nothing else.
 func (m *machine) bill() *ledger.Bill {
 	o := m.inst.Offer
-	if len(o.Parts)+len(m.charged) == 0 && o.IngressUSD == 0 && o.EgressUSD == 0 && m.traffic == (traffic{}) && m.unbilled.IsZero() {
+	if len(o.Parts)+len(m.charged) == 0 && o.IngressUSD == 0 && o.EgressUSD == 0 && m.traffic == (traffic{}) && m.unbilled.IsZero() && o.Billing == (driver.Billing{}) {
 		return nil
 	}
 	b := &ledger.Bill{
 		Parts: keptParts(o.Parts), IngressUSD: o.IngressUSD, EgressUSD: o.EgressUSD, Received: m.traffic.received, Sent: m.traffic.sent, Unbilled: m.unbilled,
+		AfterLaunch: o.Billing.AfterLaunch, FromLaunch: o.Billing.FromLaunch, Began: m.began, Refunds: o.Billing.Refunds,
 	}
 	for _, c := range m.charged {
 		kept := ledger.Charge{Parts: keptParts(c.parts), Until: c.until}
@@ -33,7 +34,8 @@ func (m *machine) setBill(b *ledger.Bill) {
 	}
 	o := &m.inst.Offer
 	o.Parts, o.IngressUSD, o.EgressUSD = partsOf(b.Parts), b.IngressUSD, b.EgressUSD
-	m.traffic, m.unbilled = traffic{b.Received, b.Sent}, b.Unbilled
+	o.Billing = driver.Billing{AfterLaunch: b.AfterLaunch, FromLaunch: b.FromLaunch, Refunds: b.Refunds}
+	m.traffic, m.unbilled, m.began = traffic{b.Received, b.Sent}, b.Unbilled, b.Began
 	for _, kept := range b.Charged {
 		c := charge{tariff{parts: partsOf(kept.Parts)}, kept.Until}
 		if kept.HourlyUSD != nil {

@@ -19,6 +19,7 @@ const (
 type machine struct {
 	inst     driver.Instance //secretvet:ignore no message formats a machine
 	launched time.Time       // or when its launch was about to be called
+	began    time.Time       // when its billing began, if that is after the launch; zero until then
 	gone     time.Time       // when it was confirmed gone; zero until then
 	accepted time.Time       // when the provider accepted its end, or reported last after that that it runs
 	unbilled time.Time       // since when it is billed no more, by what the provider reports: see observe
@@ -54,6 +55,16 @@ func (m *machine) isLate(asked time.Time) bool {
 		limit = stopsWithin
 	}
 	return time.Since(asked) >= limit
+}
+
+// begin notes that the provider bills the machine, if it does. It reports whether that is news.
+func (m *machine) begin(inst driver.Instance) (news bool) {
+	over := inst.State == driver.InstanceTerminated || inst.State == driver.InstanceUnknown
+	if !m.inst.Offer.Billing.AfterLaunch || !m.began.IsZero() || inst.Unbilled || over || !m.accepted.IsZero() {
+		return false
+	}
+	m.began, m.rebilled = time.Now(), true
+	return true
 }
 
 // observe notes the state that the provider reports of a machine whose end it has accepted: the

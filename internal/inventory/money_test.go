@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,98 @@ func TestMachineCost(t *testing.T) {
 	}
 	if usd, known := (&machine{launched: from}).usd(from.Add(time.Hour)); usd != 0 || known {
 		t.Errorf("of an unknown price: %v, %v", usd, known)
+	}
+}
+
+// What a vendor bills begins when the vendor begins it, and what it gives back is not in the cost.
+func TestBillingByTheVendorsRule(t *testing.T) {
+	later, disk, refunds := driver.Billing{AfterLaunch: true}, driver.Billing{AfterLaunch: true, FromLaunch: "disk"}, driver.Billing{Refunds: true}
+	const minute = time.Minute
+	for name, tt := range map[string]struct {
+		rule             driver.Billing
+		unit             time.Duration
+		began, over, end time.Duration // after the launch; 0 is never
+		usd              float64
+	}{
+		"boots":                         {later, minute, 0, 0, 0, 0},
+		"boots, as it may soon be":      {later, minute, 0, 0, 30 * minute, 30}, // 30 min after the present
+		"never came up":                 {later, minute, 0, 9 * minute, 60 * minute, 0},
+		"came up":                       {later, minute, 5 * minute, 0, 20 * minute, 15},
+		"came up, a begun unit":         {later, minute, 5 * minute, 0, 5*minute + time.Second, 1},
+		"came up just now":              {later, minute, 5 * minute, 0, 5 * minute, 1},
+		"came up and ended":             {later, 0, 5 * minute, 10 * minute, 60 * minute, 5},
+		"a disk while it boots":         {disk, 0, 5 * minute, 0, 5 * minute, 0.5},
+		"a disk, then all":              {disk, 0, 5 * minute, 0, 20 * minute, 15.5},
+		"a disk alone":                  {disk, 0, 0, 10 * minute, 60 * minute, 1},
+		"prepaid":                       {refunds, 10 * minute, 0, 0, 11 * minute, 20},
+		"prepaid, a unit at its launch": {refunds, 10 * minute, 0, 0, 0, 10},
+		"prepaid, the rest given back":  {refunds, 10 * minute, 0, 11 * minute, 60 * minute, 11},
+		"prepaid, to the second":        {refunds, 10 * minute, 0, 90 * time.Second, 60 * minute, 1.5},
+		"not given back":                {driver.Billing{}, 10 * minute, 0, 11 * minute, 60 * minute, 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now()
+			m := &machine{launched: from, inst: driver.Instance{Name: "p1-0", Offer: driver.Offer{
+				HourlyUSD: driver.USD(60), Parts: []driver.PricePart{{Name: "machine", HourlyUSD: 54}, {Name: "disk", HourlyUSD: 6}}, BillingUnit: tt.unit, Billing: tt.rule,
+			}}}
+			if tt.began > 0 {
+				m.began = from.Add(tt.began)
+			}
+			if tt.over > 0 {
+				m.unbilled = from.Add(tt.over)
+			}
+			row := rowOf(m.inst)
+			row.Intended, row.Bill = from, m.bill()
+			for where, m := range map[string]*machine{"": m, "by the ledger ": Account{}.machineOf(row)} {
+				usd, known := m.usd(from.Add(tt.end))
+				parts, sum := map[string]float64{}, 0.0
+				m.addParts(from.Add(tt.end), parts)
+				for _, part := range parts {
+					sum += part
+				}
+				if !known || math.Abs(usd-tt.usd) > 1e-9 || math.Abs(sum-tt.usd) > 1e-9 {
+					t.Errorf("%s%s: $%v of %v, want $%v", where, name, usd, parts, tt.usd)
+				}
+			}
+		})
+	}
+}
+
+// Billing begins by what the provider reports of a machine, once, and not after its end was asked for.
+func TestBillingBegins(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rule     driver.Billing
+		accepted bool
+		inst     driver.Instance
+		want     bool
+	}{
+		"free states":           {driver.Billing{AfterLaunch: true}, false, driver.Instance{State: driver.InstancePending, Unbilled: true}, false},
+		"a failed boot":         {driver.Billing{AfterLaunch: true}, false, driver.Instance{State: driver.InstanceFailed, Unbilled: true}, false},
+		"billed before it runs": {driver.Billing{AfterLaunch: true}, false, driver.Instance{State: driver.InstancePending}, true},
+		"it runs":               {driver.Billing{AfterLaunch: true}, false, driver.Instance{State: driver.InstanceRunning}, true},
+		"it is gone":            {driver.Billing{AfterLaunch: true}, false, driver.Instance{State: driver.InstanceTerminated}, false},
+		"it ends":               {driver.Billing{AfterLaunch: true}, true, driver.Instance{State: driver.InstanceStopped}, false},
+		"from its launch":       {driver.Billing{}, false, driver.Instance{State: driver.InstanceRunning}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cloud{}
+			inv, _ := begun(t, c, &heard{})
+			s := NewSpending(inv, Budget{})
+			m := &machine{launched: time.Now(), inst: driver.Instance{ID: "m1", Offer: driver.Offer{HourlyUSD: driver.USD(60), Billing: tt.rule}}}
+			if tt.accepted {
+				m.accepted = time.Now()
+			}
+			inv.machines.byID["m1"] = m
+			tt.inst.ID = "m1"
+			time.Sleep(time.Minute)
+			s.Seen([]driver.Instance{tt.inst, {ID: "another's", State: driver.InstanceRunning}})
+			began := m.began
+			time.Sleep(time.Minute)
+			s.Seen([]driver.Instance{tt.inst})
+			if began.IsZero() == tt.want || !m.began.Equal(began) {
+				t.Errorf("%s: began %v, then %v", name, began, m.began)
+			}
+		})
 	}
 }
 

@@ -70,6 +70,12 @@ type Bill struct {
 	Charged []Charge `json:"charged,omitempty"`
 	// Unbilled is since when it is billed no more, if that is not when it was gone.
 	Unbilled time.Time `json:"unbilled,omitzero"`
+	// Began is since when it is billed, if AfterLaunch is true and it is billed. FromLaunch is the part that is billed before.
+	AfterLaunch bool      `json:"billedAfterLaunch,omitempty"`
+	FromLaunch  string    `json:"billedFromLaunch,omitempty"`
+	Began       time.Time `json:"began,omitzero"`
+	// Refunds means that the unused rest of its last unit of billing is given back.
+	Refunds bool `json:"refunds,omitempty"`
 }
 
 // A Part is a part of a price.

@@ -27,6 +27,7 @@ type Describer struct {
 	ctx    context.Context // the pool's
 	driver driver.Driver
 	start  func(func())
+	seen   func([]driver.Instance)
 
 	mu      sync.Mutex
 	waiting map[string][]chan<- description // by ID
@@ -41,9 +42,9 @@ type description struct {
 }
 
 // NewDescriber returns a Describer that makes calls until ctx ends. It uses start to run a
-// function that the end of the pool waits for.
-func NewDescriber(ctx context.Context, d driver.Driver, start func(func())) *Describer {
-	return &Describer{ctx: ctx, driver: d, start: start}
+// function that the end of the pool waits for. It calls seen with what the driver reports.
+func NewDescriber(ctx context.Context, d driver.Driver, start func(func()), seen func([]driver.Instance)) *Describer {
+	return &Describer{ctx: ctx, driver: d, start: start, seen: seen}
 }
 
 // describe returns what the driver reports of one machine.
@@ -92,6 +93,7 @@ func (d *Describer) answer(waiting map[string][]chan<- description) {
 	ctx, cancel := context.WithTimeoutCause(d.ctx, describeTimeout, fmt.Errorf("no answer within %v", describeTimeout))
 	defer cancel()
 	found, err := d.driver.Describe(ctx, slices.Sorted(maps.Keys(waiting))...)
+	d.seen(found)
 	if err == nil {
 		err = errors.New("the provider's answer lacks the machine")
 	}

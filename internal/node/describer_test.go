@@ -16,7 +16,7 @@ func TestDescriberSharesCalls(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &cloud{inst: driver.Instance{ID: "i-1", State: driver.InstanceRunning}}
 		var running, asking sync.WaitGroup
-		d := NewDescriber(t.Context(), c, running.Go)
+		d := NewDescriber(t.Context(), c, running.Go, func([]driver.Instance) {})
 		began := time.Now()
 		for i := range 40 {
 			asking.Go(func() {
@@ -50,7 +50,7 @@ func TestDescriberEnds(t *testing.T) {
 		c := &cloud{err: errAway}
 		var running sync.WaitGroup
 		pool, end := context.WithCancel(t.Context())
-		d := NewDescriber(pool, c, running.Go)
+		d := NewDescriber(pool, c, running.Go, func([]driver.Instance) {})
 		if _, err := d.describe(t.Context(), "i-1"); !errors.Is(err, errAway) {
 			t.Error(err)
 		}

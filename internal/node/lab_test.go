@@ -122,7 +122,7 @@ func newLab(t *testing.T, cfg simnode.Config) *lab {
 // begin starts a program.
 func (l *lab) begin() {
 	l.ctx, l.cancel = context.WithCancelCause(l.t.Context())
-	l.settings.Describer = NewDescriber(l.ctx, l.cloud, l.wg.Go)
+	l.settings.Describer = NewDescriber(l.ctx, l.cloud, l.wg.Go, func([]driver.Instance) {})
 	l.node = New(l.ctx, l.settings, l)
 	if err := l.node.Prepare(driver.Offer{}, "p-0"); err != nil {
 		l.t.Fatal(err)

@@ -12,6 +12,9 @@ type Instance struct {
 	// State is the machine's state, and StateReason its reason in the provider's words.
 	State       InstanceState
 	StateReason string
+	// Unbilled is true if the provider bills no time in this state. It counts only for an Offer whose
+	// Billing begins after the launch, until it has begun.
+	Unbilled bool
 	// FailureKind is one of the Err values, for a machine that will not come up: [ErrQuota] if a queue keeps it
 	// out for good. Nil means [ErrNoCapacity].
 	FailureKind error

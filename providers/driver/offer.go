@@ -46,6 +46,8 @@ type Offer struct {
 	Spot bool
 	// BillingUnit is the time that billing is rounded up to. Zero means seconds.
 	BillingUnit time.Duration
+	// Billing is how the machine's time is billed. The zero value bills it from its launch to its end.
+	Billing Billing `json:",omitzero"`
 	// Available is the number of machines that could be launched now. Zero means unknown.
 	Available int
 	// Tier ranks offers before their price: those of a lower tier are tried first, whatever

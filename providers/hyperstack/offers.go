@@ -94,7 +94,7 @@ func (m market) stock(f flavor) (n int, known bool) {
 func (p *provider) offer(f flavor, m market, spec driver.Query) (driver.Offer, bool) {
 	o := driver.Offer{
 		ID: f.Region + "/" + f.Name, InstanceType: f.Name, Region: f.Region, Country: countryOf(f.Region), Accelerator: cloud.Accelerator(providerName, f.GPU, f.GPUCount, 0, spec.Accelerator), Arch: "amd64",
-		VCPUs: f.CPU, MemoryGiB: f.RAM, DiskGiB: f.Disk, Spot: f.isSpot(), BillingUnit: billingUnit,
+		VCPUs: f.CPU, MemoryGiB: f.RAM, DiskGiB: f.Disk, Spot: f.isSpot(), BillingUnit: billingUnit, Billing: billing,
 	}
 	if strings.HasPrefix(f.GPU, "GH200") {
 		o.Arch = "arm64"

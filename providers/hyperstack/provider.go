@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,6 +162,7 @@ func tagOf(m machine) pooltag.Tag {
 func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
 	in := driver.Instance{ID: strconv.Itoa(m.ID), PublicAddr: m.FloatingIP, PrivateAddr: privateAddr(m)}
 	in.State, in.StateReason = stateOf(m.Status)
+	in.Unbilled = slices.Contains(unbilled, strings.ToUpper(m.Status))
 	if in.State == driver.InstanceFailed {
 		// The events name the cause. Without them the state suffices.
 		if events, err := p.api.events(ctx, in.ID); err == nil && len(events) > 0 {
@@ -175,7 +177,7 @@ func (p *provider) describe(ctx context.Context, m machine) cloud.Machine {
 	}
 	in.Offer = driver.Offer{
 		InstanceType: m.Flavor.Name, Region: m.Environment.Region, Country: countryOf(m.Environment.Region), Accelerator: cloud.Accelerator(providerName, m.Flavor.GPU, m.Flavor.GPUCount, 0, accelerators.Accelerator{}),
-		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit,
+		VCPUs: m.Flavor.CPU, MemoryGiB: m.Flavor.RAM, DiskGiB: m.Flavor.Disk, Spot: m.Flavor.isSpot(), BillingUnit: billingUnit, Billing: billing,
 	}
 	tag := tagOf(m)
 	return cloud.Machine{Instance: in, Tag: tag, Doubt: tag.Doubt(m.Name, time.Time{})}

@@ -6,6 +6,12 @@ import (
 	"github.com/gputrain/gputrain/providers/driver"
 )
 
+// billing is Hyperstack's: by the minute, in the states that are not unbilled (fact sheet of Hyperstack, section 6).
+var billing = driver.Billing{AfterLaunch: true}
+
+// unbilled are the states in which a machine is free.
+var unbilled = []string{"CREATING", "BUILD", "ERROR", "DELETING", "DELETED"}
+
 // stateOf maps the API's states, of which it publishes no complete list. It ignores the power
 // state and the like: their values are not documented.
 func stateOf(status string) (state driver.InstanceState, why string) {

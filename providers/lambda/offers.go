@@ -70,6 +70,13 @@ var (
 	arm          = regexp.MustCompile(`^gpu_\d+x_g[hb]\d+`) // their processor is Grace
 )
 
+// billing is Lambda's: by the minute, from the moment at which health checks pass until the end is accepted (fact sheet of
+// Lambda, section 7).
+var billing = driver.Billing{AfterLaunch: true}
+
+// unbilled are the states of an instance whose health checks have not passed.
+var unbilled = []string{"booting", "unhealthy", "terminating", "terminated"}
+
 // offerOf returns the offer of a type of machine in a region. The price is for the complete
 // machine.
 func offerOf(t instanceType, in region, spec driver.Query) driver.Offer {
@@ -78,7 +85,7 @@ func offerOf(t instanceType, in region, spec driver.Query) driver.Offer {
 		memory, _ = strconv.ParseFloat(m[1], 64)
 	}
 	o := driver.Offer{
-		ID: in.Name + "/" + t.Name, InstanceType: t.Name, Region: in.Name, Country: in.country(), Arch: "amd64", BillingUnit: time.Minute,
+		ID: in.Name + "/" + t.Name, InstanceType: t.Name, Region: in.Name, Country: in.country(), Arch: "amd64", BillingUnit: time.Minute, Billing: billing,
 		Accelerator: cloud.Accelerator(providerName, t.Name, t.Specs.GPUs, memory, spec.Accelerator),
 		VCPUs:       t.Specs.VCPUs, MemoryGiB: t.Specs.MemoryGiB, DiskGiB: t.Specs.StorageGiB,
 	}

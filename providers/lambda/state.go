@@ -2,6 +2,7 @@ package lambda
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -19,6 +20,7 @@ func machine(in instance) cloud.Machine {
 		m.Doubt = m.Tag.Doubt(in.Name, time.Time{}) // the name may be missing while it boots
 	}
 	m.State, m.StateReason = stateOf(in)
+	m.Unbilled = slices.Contains(unbilled, in.Status)
 	if m.State == driver.InstanceRunning {
 		m.SSH = driver.Endpoint{Addr: net.JoinHostPort(in.IP, "22"), User: user}
 	}

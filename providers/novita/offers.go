@@ -160,7 +160,7 @@ func (a *api) offer(at place, p product, diskGB int, asked accelerators.Accelera
 	o := driver.Offer{
 		ID: at.String(), InstanceType: p.Name, Region: at.cluster, Country: cmp.Or(countryOf(at.cluster), p.country()), Spot: at.mode == spot,
 		Accelerator: cloud.Accelerator(providerName, p.Name, at.gpus, 0, asked), VCPUs: p.CPUPerGPU * n, MemoryGiB: p.MemoryPerGPU * n, DiskGiB: float64(diskGB) * 1e9 / gib,
-		Rejected: p.reject(at.mode, diskGB),
+		Rejected: p.reject(at.mode, diskGB), Billing: billing,
 	}
 	price := p.Price
 	if o.Spot {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/gputrain/gputrain/internal/localnet"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -131,7 +132,8 @@ func (a *api) machine(in instance) cloud.Machine {
 	m := cloud.Machine{Tag: pooltag.FromName(in.Name)}
 	m.ID = in.ID
 	m.State, m.StateReason = in.state()
-	m.Offer = driver.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Country: countryOf(in.ClusterID), Spot: in.BillingMode == "spot"}
+	m.Offer = driver.Offer{InstanceType: in.ProductName, Region: in.ClusterID, Country: countryOf(in.ClusterID), Spot: in.BillingMode == "spot", Billing: billing}
+	m.Unbilled = slices.Contains(unbilled, in.Status)
 	if at := in.reclaimed(); m.State == driver.InstanceRunning && !at.IsZero() {
 		m.PreemptAt = at
 	}

@@ -28,6 +28,12 @@ var states = map[string]driver.InstanceState{
 	"removed":    driver.InstanceTerminated,
 }
 
+// billing is Novita's: by the second, from pulling the image until the end (fact sheet of Novita, section 7).
+var billing = driver.Billing{AfterLaunch: true}
+
+// unbilled are the states before and after that.
+var unbilled = []string{"toCreate", "creating", "toRemove", "removing", "removed"}
+
 // state returns the state of an instance, and its reason.
 func (in instance) state() (driver.InstanceState, string) {
 	reason := in.Status

@@ -366,6 +366,7 @@ func (s search) toFind(a ask) find {
 		InstanceType: instanceType(a.GPUName, a.NumGPUs),
 		Country:      a.country(),
 		Host:         hostOf(a.MachineID),
+		Billing:      billing,
 		Accelerator:  accelerator(a.GPUName, a.NumGPUs, a.GPURAM),
 		VCPUs:        a.CPUCoresEffective,
 		DiskGiB:      disk * 1e9 / gib,
@@ -395,12 +396,14 @@ func (s search) toFind(a ask) find {
 }
 
 // partsOf returns the parts of a price, one of which is the disk's.
+const diskPart = "disk"
+
 func partsOf(price driver.Price, forDisk float64) []driver.PricePart {
 	usd, known := price.USD()
 	if !known || forDisk <= 0 || forDisk > usd {
 		return nil
 	}
-	return []driver.PricePart{{Name: "machine", HourlyUSD: usd - forDisk}, {Name: "disk", HourlyUSD: forDisk}}
+	return []driver.PricePart{{Name: "machine", HourlyUSD: usd - forDisk}, {Name: diskPart, HourlyUSD: forDisk}}
 }
 
 // hostOf returns the name of a machine, or "" if it is unknown. A machine has several offers, one for

@@ -29,6 +29,7 @@ func (p *provider) machine(in instance) cloud.Machine {
 	id := strconv.FormatInt(in.ID, 10)
 	m := cloud.Machine{Instance: driver.Instance{ID: id, PublicAddr: strings.TrimSpace(in.PublicIPAddr), Offer: chargedOffer(in)}}
 	m.State, m.StateReason = stateOf(in)
+	m.Unbilled = m.State != driver.InstanceRunning
 	if m.State == driver.InstanceFailed && !strings.Contains(m.StateReason, imageDenied) {
 		m.FailureKind = hostFailed
 	}
@@ -74,11 +75,15 @@ func (n *note) waitsForGPU(state driver.InstanceState, in instance) bool {
 	return time.Since(n.waits) > gpuWait()
 }
 
+// billing is Vast.ai's: a GPU costs while the instance runs and not while it loads, its disk for as long as it exists (fact
+// sheet of Vast.ai, section 5).
+var billing = driver.Billing{AfterLaunch: true, FromLaunch: diskPart}
+
 // chargedOffer returns the offer and the real price, as far as the instance reports them.
 func chargedOffer(in instance) driver.Offer {
 	o := driver.Offer{
 		InstanceType: instanceType(in.GPUName, in.NumGPUs), Region: in.Geolocation, Country: countryOf(in.Geolocation), Host: hostOf(in.MachineID), Spot: in.IsBid,
-		Accelerator: accelerator(in.GPUName, in.NumGPUs, 0),
+		Accelerator: accelerator(in.GPUName, in.NumGPUs, 0), Billing: billing,
 	}
 	if in.DPHTotal != nil && *in.DPHTotal > 0 {
 		o.HourlyUSD = driver.USD(*in.DPHTotal)

@@ -215,10 +215,13 @@ func warnings(t instanceType, price decimal) (all []string) {
 	return all
 }
 
+// billing is Verda's: prepaid in steps of ten minutes, of which the unused part is refunded (fact sheet of Verda, section 7).
+var billing = driver.Billing{Refunds: true}
+
 // offer returns the offer of the hardware, without place and price.
 func (h hardware) offer() driver.Offer {
 	o := driver.Offer{
-		InstanceType: h.InstanceType, Arch: "amd64", BillingUnit: billingUnit,
+		InstanceType: h.InstanceType, Arch: "amd64", BillingUnit: billingUnit, Billing: billing,
 		VCPUs: h.CPU.Cores, MemoryGiB: h.Memory.GB, Accelerator: h.accelerator(),
 	}
 	if strings.HasPrefix(o.Accelerator.Name, "GB") || strings.HasPrefix(o.Accelerator.Name, "GH") {
