@@ -29,7 +29,8 @@ import (
 // saves is copied at once.
 //
 // The last checkpoint is copied after the task has ended, however that was. A task that is cancelled has a minute for that, as
-// for its Outputs. A checkpoint that cannot be copied is an [EventTransfer] with the reason as Err, and no failure of the task.
+// for its Outputs. A copy that fails is tried again. A checkpoint that cannot be copied is an [EventTransfer] with the
+// reason as Err, after the second try or once the attempt has ended, and no failure of the task.
 // One that cannot be put back is: the attempt ends with CauseNeverStarted. Tasks that run at the same time must not have the same
 // Name and To.
 type Checkpoints struct {

@@ -105,5 +105,7 @@ func (s *Saver) Finish(f *Failure, ended bool) {
 	s.watch.Wait()
 	if ended && (f == nil || f.Cause != NodeLost && f.Cause != NeverStarted) {
 		_ = s.c.Keeper.Last(s.ctx, s.nodes(), f == nil)
+	} else {
+		_ = s.c.Keeper.Last(s.ctx, nil, false) // it tells what has not come
 	}
 }

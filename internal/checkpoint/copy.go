@@ -92,9 +92,9 @@ func (k *Keeper) hasCopied(name string) bool {
 	return k.copied[name] != ""
 }
 
-// copy copies a checkpoint of the nodes to this computer, and removes older ones. It reports what goes wrong. A checkpoint
-// that the task removes or writes to meanwhile is no error.
-func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen) error {
+// copy copies a checkpoint of the nodes to this computer, and removes older ones. It reports what goes wrong: if the copy is tried
+// again, once a second copy in a row has failed. A checkpoint that the task removes or writes to meanwhile is no error.
+func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen, again bool) error {
 	k.mu.Lock()
 	k.copying = s.name
 	k.mu.Unlock()
@@ -122,11 +122,16 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen) error {
 			k.mu.Lock()
 			k.refused[s.name] = true
 			k.mu.Unlock()
+			again = false
 		}
 		r.Err = fmt.Errorf("checkpoint %s could not be copied: %w", s.name, transfer.Explain(err, ""))
+		if k.backoff.waitsForSecond(r, again) {
+			return r.Err
+		}
 		k.report(r)
 		return r.Err
 	}
+	k.backoff.take()
 	k.mu.Lock()
 	k.copied[s.name] = s.stamp
 	k.brought = max(k.brought, s.since)

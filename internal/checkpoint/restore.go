@@ -118,7 +118,7 @@ func (k *Keeper) bringFirst(ctx context.Context, nodes []Node) {
 		if s := found[i]; s.whole && !k.isRefused(s.name) && !k.store.isAside(s.name) {
 			newest, any := k.store.newest()
 			if !any || s.order().compare(newest.order()) > 0 {
-				_ = k.copy(ctx, nodes, s)
+				_ = k.copy(ctx, nodes, s, false)
 			}
 			return
 		}

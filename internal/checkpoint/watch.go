@@ -17,14 +17,15 @@ const (
 
 // Watch looks at the nodes again and again until ctx ends, and copies checkpoints as they appear: one at a time, and then the
 // newest of those that have appeared meanwhile. It calls grew when the content of the folder has grown, and seen with the
-// step of each checkpoint that appears; both may be nil. What goes wrong is reported, and tried again.
+// step of each checkpoint that appears; both may be nil. What goes wrong is tried again, and reported: of
+// copies that fail in a row the second, and a single one if nothing has come by the end.
 func (k *Keeper) Watch(ctx context.Context, nodes []Node, grew func(), seenStep func(step int64)) {
 	k.last, k.stable, k.measured, k.ran = nil, map[string]int{}, false, true
 	queue := make(chan seen, 1)
 	var copies sync.WaitGroup
 	copies.Go(func() {
 		for s := range queue {
-			_ = k.copy(ctx, nodes, s) // it is reported, and tried after another look
+			_ = k.copy(ctx, nodes, s, true) // it is tried after another look
 		}
 	})
 	defer copies.Wait()
@@ -69,6 +70,8 @@ type backoff struct {
 	name  string
 	pause time.Duration
 	until time.Time
+
+	untold *Report // of a copy that has failed, and is tried again
 }
 
 // failed notes that a checkpoint could not be copied. The first pause is given, and further ones are longer.
@@ -86,6 +89,27 @@ func (b *backoff) waits(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.name == name && time.Now().Before(b.until)
+}
+
+// waitsForSecond keeps the report of a copy that has failed, if it is tried again and is the first in a row.
+func (b *backoff) waitsForSecond(r Report, again bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !again || b.untold != nil || errors.Is(r.Err, context.Canceled) {
+		b.untold = nil
+		return false
+	}
+	b.untold = &r
+	return true
+}
+
+// take returns what waitsForSecond has kept, or nil.
+func (b *backoff) take() *Report {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.untold
+	b.untold = nil
+	return r
 }
 
 func (k *Keeper) every() time.Duration {
@@ -139,9 +163,18 @@ func (k *Keeper) measure(nodes []Node, found []seen) {
 }
 
 // Last looks at the nodes after the task's end, and copies the newest whole checkpoint if it is not here yet. Of a task that
-// has failed, what was written to after the last look of Watch may be cut off, and counts only if its name is step-<n>.
+// has failed, what was written to after the last look of Watch may be cut off, and counts only if its name is step-<n>. A copy
+// that has failed and did not arrive is reported, also without nodes, which is for those that are lost.
 func (k *Keeper) Last(ctx context.Context, nodes []Node, succeeded bool) error {
 	if k.cfg.Shared {
+		return nil
+	}
+	defer func() {
+		if missed := k.backoff.take(); missed != nil {
+			k.report(*missed)
+		}
+	}()
+	if len(nodes) == 0 {
 		return nil
 	}
 	for again := false; ; again = true {
@@ -157,7 +190,7 @@ func (k *Keeper) Last(ctx context.Context, nodes []Node, succeeded bool) error {
 		}
 		if !succeeded || !changing || again {
 			if s, ok := k.next(found); ok {
-				return k.copy(ctx, nodes, s)
+				return k.copy(ctx, nodes, s, false)
 			}
 			return nil
 		}

@@ -137,7 +137,8 @@ func (v *saver) finish(ctx context.Context, e *gang.Attempt, succeeded bool) {
 		nodes := s.nodes
 		if lost := gang.Lost(e); len(lost) > 0 {
 			if lost[0].Node == 0 || !v.keeper.OneWriter() {
-				return // a part of the last checkpoint is gone
+				_ = v.keeper.Last(ctx, nil, false) // it tells what has not come
+				return                             // a part of the last checkpoint is gone
 			}
 			nodes = nodes[:1]
 		}
