@@ -293,9 +293,9 @@ func newEvents(pool string, sinks []func(Event), log *slog.Logger, sampled ...sa
 // seen reports whether anyone takes events.
 func (e *events) seen() bool { return len(e.takers)+len(e.sampled) > 0 }
 
-// emit passes an event to all. What was counted before a change of the pool comes before it.
+// emit passes an event to all. What was counted before a change of the pool, or of a node, comes before it.
 func (e *events) emit(ev Event) {
-	if ev.Kind == EventPool && e.tally != nil {
+	if (ev.Kind == EventPool || ev.Kind == EventNode) && e.tally != nil {
 		e.tally.Flush()
 	}
 	e.send(ev, true, true)

@@ -3,9 +3,11 @@ package gputrain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gputrain/gputrain/internal/tally"
 	"github.com/gputrain/gputrain/internal/test/bubble"
 )
 
@@ -70,6 +72,24 @@ func BenchmarkEventIsPrintable(b *testing.B) {
 	for b.Loop() {
 		ev.printable()
 	}
+}
+
+// What was counted on a node is told before the node is lost, and so before another machine can have its rank.
+func TestCountsComeBeforeTheLossOfTheirNode(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var got []string
+		e := newEvents("p", nil, nil, sample{0, func(ev Event) { got = append(got, ev.Kind.String()+" "+ev.State) }})
+		var task tally.Task
+		e.tally.Queued(&task)
+		e.tally.Started(&task, true)
+		e.tally.Ended(&task, tally.End{Name: "t", Attempts: 1})
+		e.emit(Event{Kind: EventNode, State: "lost"})
+		e.emit(Event{Kind: EventNode, State: "launching"})
+		e.close()
+		if want := []string{"tally ", "node lost", "node launching"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
 }
 
 // Of every kind of event, so many may wait for a slow function, and no more; but for those of a pool as a whole, which are few, and

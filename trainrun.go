@@ -330,7 +330,7 @@ func (r *trainRun) report(s gang.State, e *gang.Attempt) {
 	}
 	if len(e.Failures) > 0 {
 		root := r.failure(e, e.Failures[0])
-		ev.Node = root.Node.Rank
+		ev.Node, ev.At = root.Node.Rank, root.Node
 		if ev.Ended != nil {
 			ev.Ended.Cause, ev.Ended.ExitCode = root.Cause, root.ExitCode
 		}

@@ -18,7 +18,15 @@ func (p *pool) node(ev *gputrain.Event) *node {
 	if ev.Node < 0 {
 		return nil
 	}
-	return p.ranks[ev.Node]
+	n := p.ranks[ev.Node]
+	if id := ev.At.ID; id != "" && (n == nil || n.ID != id) { // another machine has the rank by now
+		for _, old := range slices.Backward(p.nodes) {
+			if old.ID == id {
+				return old
+			}
+		}
+	}
+	return n
 }
 
 // keyOf returns the key of the node that an event is about, or "".

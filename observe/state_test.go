@@ -1,10 +1,12 @@
 package observe
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -282,6 +284,56 @@ func TestTrainingIsATask(t *testing.T) {
 	training("done", 1, errors.New("no node"))
 	if r := f.s.run(f.now); len(r.Tasks) != 2 || r.Counts.Failed != 1 || r.Tasks[1].State != "failed" {
 		t.Errorf("the second: %+v, %+v", r.Tasks, r.Counts)
+	}
+}
+
+// What comes after the replacement of a node is told of the node that was lost, also by a file.
+func TestLossIsBookedToTheNodeThatWasLost(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		f := newFeed()
+		event := f.event
+		if read {
+			event = func(ev gputrain.Event) {
+				text, err := json.Marshal(Entry{Seq: 1, Event: &ev})
+				var e Entry
+				if err = errors.Join(err, json.Unmarshal(text, &e)); err != nil {
+					t.Fatal(err)
+				}
+				f.event(*e.Event)
+			}
+		}
+		f.node(0, "a", gputrain.NodeReady, nil)
+		f.node(1, "other", gputrain.NodeReady, nil)
+		lost := gputrain.Node{Rank: 0, ID: "a"}
+		event(gputrain.Event{Kind: gputrain.EventTask, State: "started", Task: "t1", Name: "t1", Node: 0, At: lost, Attempt: 1})
+		event(gputrain.Event{Kind: gputrain.EventTraining, State: "running", Name: "line", Node: -1, Attempt: 1})
+		f.node(0, "a", gputrain.NodeLost, errors.New("it is gone"))
+		f.node(0, "", gputrain.NodeLaunching, nil)
+		why := errors.New("its node was lost")
+		end := &gputrain.AttemptEnd{Cause: gputrain.CauseNodeLost}
+		event(gputrain.Event{Kind: gputrain.EventRetry, Task: "t1", Name: "t1", Node: 0, At: lost, Attempt: 1, Err: why, Ended: end, Elapsed: time.Second})
+		f.node(0, "b", gputrain.NodeReady, nil)
+		event(gputrain.Event{Kind: gputrain.EventTraining, State: "failing", Name: "line", Node: 0, At: lost, Attempt: 1, Err: why})
+		event(gputrain.Event{Kind: gputrain.EventTask, State: "failed", Task: "t2", Name: "t2", Node: 0, At: lost, Attempt: 4, Err: why, Ended: end})
+		event(gputrain.Event{Kind: gputrain.EventTask, State: "failed", Task: "t3", Name: "t3", Node: 0, At: gputrain.Node{ID: "b"}, Attempt: 1, Err: why, Ended: end})
+		event(gputrain.Event{Kind: gputrain.EventTraining, State: "failing", Name: "line", Node: 0, Attempt: 2, Err: why}) // as older files have it
+		r := f.s.run(f.now)
+		var booked []string
+		for _, failure := range r.Failures {
+			for _, n := range r.Nodes {
+				if n.Key == failure.Node {
+					booked = append(booked, failure.Kind+" "+n.ID)
+				}
+			}
+		}
+		if want := []string{"node a", "task a", "training a", "task a", "task b", "training b"}; !slices.Equal(booked, want) {
+			t.Errorf("read %v: %q, want %q", read, booked, want)
+		}
+		for _, n := range r.Nodes {
+			if want := map[string]int{"a": 1}[n.ID]; n.Ended != want || len(n.Tasks) > 0 {
+				t.Errorf("read %v: node %s has ended %d, want %d, and runs %q", read, n.ID, n.Ended, want, n.Tasks)
+			}
+		}
 	}
 }
 

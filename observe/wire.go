@@ -26,7 +26,8 @@ type eventForm struct {
 	Kind          string                 `json:"kind"`
 	State         string                 `json:"state,omitzero"`
 	Node          int                    `json:"node"`
-	At            *gputrain.Node         `json:"at,omitzero"` // only of EventNode: what other events have is the same
+	At            *gputrain.Node         `json:"at,omitzero"`      // only of EventNode
+	Machine       string                 `json:"machine,omitzero"` // At.ID of failures: the rank may be another machine's by now
 	Err           *errorForm             `json:"error,omitzero"`
 	Elapsed       float64                `json:"elapsed,omitzero"` // seconds
 	Until         time.Time              `json:"until,omitzero"`
@@ -117,6 +118,8 @@ func formOf(ev *gputrain.Event) *eventForm {
 	}
 	if ev.Kind == gputrain.EventNode {
 		f.At = &ev.At
+	} else if ev.Err != nil {
+		f.Machine = ev.At.ID
 	}
 	if ev.Err != nil {
 		tail, stack := detailsOf(ev.Err)
@@ -161,7 +164,7 @@ var kinds = func() map[string]gputrain.EventKind {
 }()
 
 // UnmarshalJSON reads what MarshalJSON has written. The errors of events have the same texts, and wrap nothing. Events other than
-// EventNode have no At. Whoever has written the file: texts have no control characters and are not endless, as those of a pool.
+// EventNode have no At, but that of a failure its rank and ID. Whoever has written the file: texts have no control characters and are not endless, as those of a pool.
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var f entryForm
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -201,6 +204,8 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	}
 	if f.At != nil {
 		ev.At = *f.At
+	} else if f.Machine != "" {
+		ev.At = gputrain.Node{Rank: f.Node, ID: f.Machine}
 	}
 	if err != nil {
 		ev.Err = &pastError{printable.Each(*err, printable.Message)}

@@ -208,6 +208,9 @@ func (p *plan) states() {
 		if want := was.Attempt; known && e.State == "waiting" && e.Attempt != want+1 || known && e.State != "waiting" && e.Attempt != want {
 			p.Errorf("%s is %s in attempt %d after %s in attempt %d", e.Name, e.State, e.Attempt, was.State, was.Attempt)
 		}
+		if failed, ok := errors.AsType[*gputrain.TaskError](e.Err); ok && (e.At.ID != failed.Node.ID || e.Node != failed.Node.Rank) {
+			p.Errorf("%s is %s on node %d, %q, since node %d, %q, has failed: %v", e.Name, e.State, e.Node, e.At.ID, failed.Node.Rank, failed.Node.ID, failed)
+		}
 		before[e.Name] = e
 	}
 }
