@@ -128,3 +128,20 @@ func TestScreen(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, out.String())
 	}
 }
+
+// Each attempt's output begins with its number, and has it in JSON.
+func TestLogsOfEachAttempt(t *testing.T) {
+	pool, file := recorded(t, 1)
+	task := gputrain.Script(`echo "try $GPUTRAIN_ATTEMPT"; [ $GPUTRAIN_ATTEMPT = 2 ]`)
+	task.Name, task.Retries = "again", 1
+	if _, err := pool.Run(task); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pools(t, "logs", file, "again").wants(t, 0, "^try 1\ntry 2\n$", "^--- attempt 2 of t0\n$")
+	if s := pools(t, "logs", file, "again", "-json"); !strings.Contains(s.out, `"attempt":1,"text":"try 1"`) || !strings.Contains(s.out, `"attempt":2,"text":"try 2"`) || s.err != "" {
+		t.Errorf("%+v", s)
+	}
+}

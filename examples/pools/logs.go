@@ -32,17 +32,19 @@ stdout goes to stdout, its stderr to stderr, without what controls a terminal.
 
 // A lineView is a line of output as JSON.
 type lineView struct {
-	Time   time.Time `json:"time,omitzero"`
-	Job    string    `json:"job"`
-	Node   *int      `json:"node,omitempty"`
-	Stderr bool      `json:"stderr,omitzero"`
-	Text   string    `json:"text"`
+	Time    time.Time `json:"time,omitzero"`
+	Job     string    `json:"job"`
+	Node    *int      `json:"node,omitempty"`
+	Attempt int       `json:"attempt,omitzero"`
+	Stderr  bool      `json:"stderr,omitzero"`
+	Text    string    `json:"text"`
 }
 
 // A printer prints lines of two streams, one line at a time.
 type printer struct {
 	s  *session
 	mu sync.Mutex
+	of string // the job and the attempt of the last line
 }
 
 func (p *printer) print(l lineView) error {
@@ -55,6 +57,11 @@ func (p *printer) print(l lineView) error {
 	w := p.s.out
 	if l.Stderr {
 		w = p.s.err
+	}
+	if of := fmt.Sprint(l.Job, l.Attempt); of != p.of {
+		if p.of = of; l.Attempt > 1 {
+			fmt.Fprintf(p.s.err, "--- attempt %d of %s\n", l.Attempt, l.Job)
+		}
 	}
 	_, err := fmt.Fprintln(w, l.Text)
 	return err
@@ -158,7 +165,7 @@ func logsOfFile(ctx context.Context, s *session) error {
 	return entries(ctx, s.args[0], follow, func(e observe.Entry) error {
 		if l := e.Line; l != nil && l.Task != "" && (l.Task == job || l.Name == job) {
 			node := l.Node
-			return p.print(lineView{Time: l.Time, Job: clean(l.Task), Node: &node, Stderr: l.Stderr, Text: l.Text})
+			return p.print(lineView{Time: l.Time, Job: clean(l.Task), Node: &node, Attempt: l.Attempt, Stderr: l.Stderr, Text: l.Text})
 		}
 		switch ev := e.Event; {
 		case ev == nil:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,7 +86,31 @@ func (b *bundle) addTask(a *archive, t observe.Task) error {
 	if err := a.file(folder+"/task.json", quota, func(w io.Writer) error { return indent(w, runjson.TaskOf(t, b.run.At)) }); err != nil {
 		return err
 	}
-	stdout, stderr := streams(t.Lines)
+	final := 0 // the last attempt that has printed
+	earlier := map[int]bool{}
+	for _, l := range t.Lines {
+		earlier[l.Attempt] = true
+		final = max(final, l.Attempt)
+	}
+	for _, attempt := range slices.Sorted(maps.Keys(earlier)) {
+		if attempt == 0 || attempt == final {
+			continue
+		}
+		lines := slices.DeleteFunc(slices.Clone(t.Lines), func(l gputrain.Line) bool { return l.Attempt != attempt })
+		stdout, stderr := streams(lines)
+		for _, part := range []collected{{"stdout.txt", stdout}, {"stderr.txt", stderr}} {
+			if part.text == "" {
+				continue
+			}
+			if err := a.file(fmt.Sprintf("%s/attempt-%d/%s", folder, attempt, part.name), quota, func(w io.Writer) error {
+				_, err := io.WriteString(w, part.text)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	stdout, stderr := streams(linesOfAttempt(t.Lines, final))
 	if stderr == "" {
 		stderr = last.Tail
 	}

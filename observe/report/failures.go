@@ -93,7 +93,7 @@ func linesOf(run observe.Run, f observe.Failure) []gputrain.Line {
 	if f.Task != "" {
 		for i := range run.Tasks {
 			if t := &run.Tasks[i]; t.ID == f.Task && t.Pool == f.Pool {
-				return t.Lines
+				return linesOfAttempt(t.Lines, f.Attempt)
 			}
 		}
 		return nil
@@ -102,6 +102,16 @@ func linesOf(run observe.Run, f observe.Failure) []gputrain.Line {
 		return p.Lines
 	}
 	return nil
+}
+
+// linesOfAttempt returns the lines that an attempt has printed, and those of which that is not known; of attempt 0 it returns all.
+func linesOfAttempt(lines []gputrain.Line, attempt int) (of []gputrain.Line) {
+	for _, l := range lines {
+		if attempt == 0 || l.Attempt == 0 || l.Attempt == attempt {
+			of = append(of, l)
+		}
+	}
+	return of
 }
 
 // failedPhase returns the phase that failed, or because of which a node did, or nil.

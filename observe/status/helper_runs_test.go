@@ -138,7 +138,7 @@ func aTask(i, tasks, nodes int, at time.Time) observe.Task {
 	t.Node = fmt.Sprintf("digits-k3f9/%d", t.Rank)
 	t.Step, t.StepAt, t.PerSecond = gputrain.Step{N: int64(20 + i%70), Of: 100, Values: map[string]float64{"loss": 0.4312, "accuracy": math.NaN()}}, at.Add(-time.Second), 0.8
 	t.Attempts = []observe.Attempt{{Number: 1, Node: t.Node, Began: t.Started}}
-	t.Lines = []gputrain.Line{{Time: at, Pool: t.Pool, Task: t.ID, Text: fmt.Sprintf("epoch 3 of trial %d", i)}, {Time: at, Stderr: true, Text: "a warning"}}
+	t.Lines = []gputrain.Line{{Time: at, Pool: t.Pool, Task: t.ID, Text: fmt.Sprintf("epoch 3 of trial %d", i)}, {Time: at, Stderr: true, Text: "a warning"}, {Attempt: 2, Text: "again"}}
 	if i >= tasks/2 {
 		return t
 	}

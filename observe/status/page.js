@@ -307,9 +307,15 @@ function fetched(cell, list, query, live) {
   return cell.answer;
 }
 
-const linesOf = (items) => {
+// The lines of one attempt, if that is given, or of all, each attempt under its number.
+const linesOf = (items, attempt) => {
   if (!items) return "Loading.";
-  const lines = items.flatMap((i) => i.lines ?? []).map((l) => (l.omitted ? `(${l.omitted} lines left out)` : l.text));
+  let last = 1;
+  const lines = items.flatMap((i) => i.lines ?? []).filter((l) => !attempt || !l.attempt || l.attempt === attempt).flatMap((l) => {
+    const head = !attempt && l.attempt && l.attempt !== last ? [`--- attempt ${l.attempt}`] : [];
+    last = l.attempt || last;
+    return [...head, l.omitted ? `(${l.omitted} lines left out)` : l.text];
+  });
   return lines.length ? lines.join("\n") : "It has printed nothing that is kept.";
 };
 
@@ -416,7 +422,7 @@ const tables = {
     let lines = full ? [full.tail, full.stack].filter(Boolean).join("\n\n") : cell.answer ? "" : "Loading.";
     if (full && !lines) {
       cell.other ??= {}; // where the answer to another question is kept
-      if (f.task) lines = linesOf(fetched(cell.other, "tasks", { pool: f.pool, task: f.task }, false));
+      if (f.task) lines = linesOf(fetched(cell.other, "tasks", { pool: f.pool, task: f.task }, false), f.attempt);
       else if (f.phase) lines = linesOf(fetched(cell.other, "phases", { node: f.node ?? "", phase: f.phase }, false));
     }
     showDetails(cell, [["Error", f.error], ["Attempt", f.attempt], ["Pool", f.pool]], lines || null);

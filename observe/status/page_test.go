@@ -128,6 +128,7 @@ func TestPageWithAKeyboard(t *testing.T) {
 	c.eval(`document.querySelector("#tasks tbody tr button").focus()`)
 	key("Enter", "Enter", 13, "\r")
 	c.await(`document.querySelector("#tasks tr.details pre")?.textContent.startsWith("epoch 3 of trial ")`, "true")
+	c.await(`document.querySelector("#tasks tr.details pre").textContent.includes("a warning\n--- attempt 2\nagain")`, "true")
 	c.await(`document.activeElement.getAttribute("aria-expanded")`, "true")
 	key("Tab", "Tab", 9, "")
 	c.await(`document.activeElement.localName`, "pre")
