@@ -57,7 +57,7 @@ var (
 )
 
 func newDriver(cfg Config, api *client) *awsDriver {
-	extras := extras{cfg.DiskGB}
+	extras := extras{cfg.DiskGB, cfg.ClusterPlacement}
 	networks := &networks{api: api, subnetID: cfg.SubnetID}
 	images := &images{api: api, ami: cfg.AMI, ubuntu: cfg.UbuntuVersion, username: cfg.Username, known: map[string]image{}}
 	spot := &spotPrices{api: api, usd: map[string]map[string]float64{}, at: map[[2]string]time.Time{}}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
@@ -28,7 +29,7 @@ func (f *fake) describeTypes(c *fakecloud.Call) fakecloud.Answer {
 		r := row{
 			"InstanceType": t.name, "SupportedUsageClasses": usage, "BurstablePerformanceSupported": t.burstable,
 			"VCpuInfo": row{"DefaultVCpus": t.vcpus}, "MemoryInfo": row{"SizeInMiB": t.memoryMiB},
-			"ProcessorInfo": row{"SupportedArchitectures": []string{t.arch}}, "SupportedVirtualizationTypes": []string{"hvm"}, "SupportedRootDeviceTypes": []string{"ebs"},
+			"ProcessorInfo": row{"SupportedArchitectures": []string{t.arch}}, "NetworkInfo": row{"EfaSupported": strings.HasPrefix(t.name, "p4") || strings.HasPrefix(t.name, "p5") || strings.HasSuffix(t.name, "n.24xlarge")}, "SupportedVirtualizationTypes": []string{"hvm"}, "SupportedRootDeviceTypes": []string{"ebs"},
 		}
 		device := []row{{"Name": t.gpu, "Count": t.count, "MemoryInfo": row{"SizeInMiB": t.size}}}
 		switch {

@@ -26,6 +26,7 @@ type kind struct {
 	onDemand    bool
 	block       bool // sold by capacity block
 	burstable   bool
+	fabric      bool   // it has an Elastic Fabric Adapter, which gputrain does not set up
 	unfit       string // why the configuration cannot use it, or ""; if so, the rest is not known
 	zones       []string
 	image       image
@@ -40,6 +41,9 @@ func kindOfType(t types.InstanceTypeInfo) (k kind, ok bool) {
 		onDemand:  slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeOnDemand),
 		block:     slices.Contains(t.SupportedUsageClasses, types.UsageClassTypeCapacityBlock),
 		burstable: sdk.ToBool(t.BurstablePerformanceSupported),
+	}
+	if t.NetworkInfo != nil {
+		k.fabric = sdk.ToBool(t.NetworkInfo.EfaSupported)
 	}
 	if t.VCpuInfo != nil {
 		k.vcpus = float64(sdk.ToInt32(t.VCpuInfo.DefaultVCpus))

@@ -158,14 +158,16 @@ func (c *catalogue) priced(ctx context.Context, kinds []kind, spec driver.Query)
 			continue
 		}
 		diskGB := c.extras.launchedGB(spec, k.image)
+		network := c.extras.network(spec, k)
 		if slices.Contains(forSpot, k.name) {
 			o.Spot, o.ID = true, c.api.region+"/"+k.name+"/spot"
+			o.Warnings = network
 			setPrice(&o, knownUSD(least(spot[k.name], k.zones)), diskGB)
 			offers = append(offers, o)
 		}
 		if slices.Contains(onDemand, k.name) {
 			o.Spot, o.ID = false, c.api.region+"/"+k.name+"/on-demand"
-			o.Warnings = c.reserved.warnings()
+			o.Warnings = slices.Concat(c.reserved.warnings(), network)
 			setPrice(&o, c.reserved.price(prices[k.name]), diskGB)
 			offers = append(offers, o)
 		}

@@ -303,3 +303,33 @@ func TestUnknownPriceUnderACap(t *testing.T) {
 	_, err = gputrain.Plan(t.Context(), f.config(), gputrain.Spec{})
 	is(t, err, driver.ErrAuth, "offers")
 }
+
+// A gang would run over TCP at machines whose fast network is not set up, and Plan says so. One node needs none.
+func TestFabricsThatAreNotSetUp(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	for name, test := range map[string]struct {
+		spec     gputrain.Spec
+		together bool
+		warned   bool
+	}{
+		"a gang":          {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8)), Nodes: 2}, false, true},
+		"close together":  {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8)), Nodes: 2}, true, true},
+		"an elastic pool": {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8)), MaxNodes: 4}, false, true},
+		"one node":        {gputrain.Spec{Accelerator: accelerators.A100(accelerators.Count(8))}, false, false},
+		"another type":    {gputrain.Spec{Accelerator: accelerators.A10G(), Nodes: 2}, false, false},
+		"no GPU":          {gputrain.Spec{Nodes: 2}, false, false},
+	} {
+		test.spec.Allocation = driver.SpotIfAvailable
+		all := cloudtest.AllOffers(t, f.open(func(c *Config) { c.ClusterPlacement = test.together }), test.spec.Query())
+		if len(all) == 0 {
+			t.Errorf("%s: no offers", name)
+		}
+		for _, o := range all {
+			text := fmt.Sprint(o.Warnings)
+			if strings.Contains(text, "TCP alone") != test.warned || strings.Contains(text, "ClusterPlacement") != (test.warned && !test.together) {
+				t.Errorf("%s: %s has the warnings %s", name, o.ID, text)
+			}
+		}
+	}
+}

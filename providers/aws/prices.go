@@ -34,7 +34,20 @@ const (
 
 // extras are billed beside a machine: its disk and its public address.
 type extras struct {
-	defaultDiskGB int // if the spec asks for none
+	defaultDiskGB int  // if the spec asks for none
+	together      bool // the nodes are put close to each other
+}
+
+// network returns what a gang should know of the network between machines of a kind.
+func (e extras) network(spec driver.Query, k kind) []string {
+	if spec.Nodes < 2 || !k.fabric || k.accelerator.IsZero() {
+		return nil
+	}
+	text := "nodes reach each other by TCP alone: its Elastic Fabric Adapter is not set up, so that a training on several is slower than where it is"
+	if !e.together {
+		text += "; Config.ClusterPlacement at least puts them close to each other"
+	}
+	return []string{text}
 }
 
 // diskGB returns the space on a node's disk: for the tasks, if the spec asks for it, or for all.

@@ -81,6 +81,20 @@ func isHyperdisk(family string) bool {
 // hasGVNIC reports whether machines of a family need Google's own network card.
 func hasGVNIC(family string) bool { return family[0] == 'a' || family[0] == 'g' }
 
+// fabricOf returns the name of the fast network between machines of a type, for which more network cards and programs would be
+// needed, or "". Source: Google's pages on networks for GPU machines.
+func fabricOf(name string) string {
+	switch fam := family(name); {
+	case name == "a3-highgpu-8g":
+		return "GPUDirect-TCPX"
+	case strings.HasPrefix(name, "a3-megagpu"):
+		return "GPUDirect-TCPXO"
+	case strings.HasPrefix(name, "a3-ultragpu"), strings.HasPrefix(fam, "a4"):
+		return "RDMA (RoCE)"
+	}
+	return ""
+}
+
 var spotOnly = regexp.MustCompile(`^(?:a3-highgpu-[124]g|a3-ultragpu-.+|a4x?-.+)$`)
 
 // unsold returns why a machine type is not sold in a market, or "". Some are on demand only by

@@ -120,6 +120,9 @@ func (c *catalogue) offersIn(ctx context.Context, zone string, spec driver.Query
 				EgressUSD: prices.egress(regionOf(zone)), Rejected: cmp.Or(m.unfit, unsold),
 			}
 			c.cfg.setPrice(&o, prices, m, max(c.cfg.diskGB(spec), image.diskGB))
+			if fabric := fabricOf(m.name); fabric != "" && spec.Nodes > 1 {
+				o.Warnings = append(o.Warnings, "nodes reach each other by TCP alone: "+fabric+" is not set up, so that a training on several is slower than where it is")
+			}
 			found = append(found, o)
 		}
 	}

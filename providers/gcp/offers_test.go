@@ -240,3 +240,30 @@ func TestOffersAreLazy(t *testing.T) {
 		t.Errorf("%d zones were asked", n)
 	}
 }
+
+// A gang would run over TCP at machines whose fast network is not set up, and Plan says so. One node needs none.
+func TestFabricsThatAreNotSetUp(t *testing.T) {
+	t.Parallel()
+	d := startFake(t).open()
+	for nodes, warned := range map[int]bool{1: false, 2: true} {
+		for name, fabric := range map[string]string{"a3-highgpu-8g": "GPUDirect-TCPX is not", "g2-standard-24": ""} {
+			spec := gputrain.Spec{Accelerator: accelerators.Any(accelerators.AtLeast(1)), InstanceTypes: []string{name}, Nodes: nodes}
+			all := cloudtest.AllOffers(t, d, spec.Query())
+			all = slices.DeleteFunc(all, func(o driver.Offer) bool { return o.InstanceType != name })
+			if len(all) == 0 {
+				t.Errorf("%s: no offers", name)
+			}
+			for _, o := range all {
+				text := fmt.Sprint(o.Warnings)
+				if strings.Contains(text, "TCP alone") != (warned && fabric != "") || warned && !strings.Contains(text, fabric) {
+					t.Errorf("%d nodes: %s has the warnings %s", nodes, o.ID, text)
+				}
+			}
+		}
+	}
+	for name, want := range map[string]string{"a3-megagpu-8g": "GPUDirect-TCPXO", "a3-ultragpu-8g": "RDMA (RoCE)", "a4-highgpu-8g": "RDMA (RoCE)", "a4x-highgpu-4g": "RDMA (RoCE)", "a3-highgpu-1g": "", "a2-highgpu-8g": "", "n1-standard-8": ""} {
+		if got := fabricOf(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
