@@ -64,7 +64,7 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
-	p.guard(provider)
+	_ = p.guard(provider) // the machines are there: the event says why there is none
 	giveUp := context.AfterFunc(ctx, func() { p.closeBy(func() error { return p.leave(context.Cause(ctx)) }) })
 	if err = p.attach(state); err != nil {
 		err = p.notOpened(ctx, "attach", err)

@@ -104,7 +104,9 @@ func (p *pool) open(provider Provider) error {
 	if err := p.spending.Affordable(offers, p.spec.nodes()); err != nil {
 		return err
 	}
-	p.guard(provider) // before there is a ledger, which is not to be left
+	if err := p.guard(provider); err != nil { // before there is a ledger, which is not to be left
+		return err
+	}
 	if err := p.record(); err != nil {
 		return err
 	}

@@ -151,7 +151,8 @@ func WithResultsDir(dir string) Option { return func(o *options) { o.resultsDir 
 //
 // There is none for a program that has not called [Init], nor for a Config that only this process
 // has, such as one with an HTTPClient, or of a type that is not registered (driver.RegisterConfig).
-// An [EventTrouble] of state "guardian" says so.
+// An [EventTrouble] of state "guardian" says so; and without Init, or if the guardian cannot be
+// started, Open fails before anything is rented, unless the guardian is declined.
 func WithoutGuardian() Option { return func(o *options) { o.noGuardian = true } }
 
 // WithWorkerBinary names a program that serves functions on nodes of another platform than this

@@ -193,27 +193,33 @@ func (d StateDir) guard(ctx context.Context, accounts []guarded) ([]Resource, er
 	return ended, errors.Join(append(errs, err)...)
 }
 
-// guard starts the pool's guardian, if its machines cannot end themselves.
-func (p *pool) guard(provider Provider) {
+// guard starts the pool's guardian, if its machines cannot end themselves and it is not declined. It reports that it did, or
+// why it did not. The error is for what the program's author can do something about: there is none about a Config that no other
+// process can have.
+func (p *pool) guard(provider Provider) error {
 	if p.opts.noGuardian || p.account.EndsItself() {
-		return
+		return nil
 	}
 	failed := &Error{Provider: p.account.Provider, Op: "start a guardian", Hint: hintGuardian}
+	var refused error
 	if !initCalled.Load() {
-		failed.Kind, failed.Hint = ErrNoInit, hintInit+", and the guardian"
-	} else {
-		failed.Err = p.startGuardian(provider)
-	}
-	if failed.Kind == nil && failed.Err == nil {
+		failed.Kind, failed.Hint = ErrNoInit, hintInit+", and the guardian; or "+hintGuardian
+		refused = failed
+	} else if failed.Err, refused = p.startGuardian(provider); failed.Err == nil {
 		p.events.emit(Event{Kind: EventTrouble, State: "guardian"})
-		return
+		return nil
 	}
 	p.events.emit(Event{Kind: EventTrouble, State: "guardian", Err: failed})
+	if refused != nil {
+		return failed
+	}
+	return nil
 }
 
-const hintGuardian = "if this program dies, only Reap or Guard ends the machines"
+const hintGuardian = "decline it with WithoutGuardian: then, if this program dies, only Reap or Guard ends the machines, which bill until that"
 
-func (p *pool) startGuardian(provider Provider) error {
+// startGuardian returns why no guardian, or none for some members, was started, and what of that is the failure of the start.
+func (p *pool) startGuardian(provider Provider) (err, start error) {
 	all, errs := flatten("start a guardian", []Provider{provider})
 	job := guardian.Job{Pool: p.id, Generation: p.generation}
 	for _, member := range all {
@@ -229,7 +235,7 @@ func (p *pool) startGuardian(provider Provider) error {
 		job.StateDir = path
 		p.guardian, err = guardian.Start(job)
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err)...), err
 }
 
 // flatten returns the providers. A provider that is made of others is replaced by its members.

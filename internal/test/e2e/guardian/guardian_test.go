@@ -485,7 +485,10 @@ func noInit(t *testing.T) {
 	run := exec.Command("go", "run", "./testdata/noinit", r.program.Endpoint)
 	run.Env = append(os.Environ(), "TOKEN="+token, "XDG_STATE_HOME="+r.program.State)
 	out, err := run.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), "gputrain.Init()") {
+	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), "gputrain.Init()") || !strings.Contains(string(out), "WithoutGuardian") {
 		t.Errorf("%v: %s", err, out)
+	}
+	if n := len(r.Machines("")); n != 1 {
+		t.Errorf("%d machines were rented, want that of the pool that declines its guardian", n)
 	}
 }

@@ -1,4 +1,4 @@
-// Noinit opens a pool at a simulated cloud without calling gputrain.Init, and prints what it hears of its guardian.
+// Noinit opens a pool at a simulated cloud without calling gputrain.Init, which is refused, and then without a guardian.
 package main
 
 import (
@@ -13,11 +13,10 @@ import (
 )
 
 func main() {
-	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: os.Args[1], Token: "env://TOKEN"}, gputrain.Spec{}, gputrain.WithEvents(func(ev gputrain.Event) {
-		if ev.State == "guardian" {
-			fmt.Println(errors.Is(ev.Err, gputrain.ErrNoInit), ev.Err)
-		}
-	}))
+	cloud := sim.Config{Endpoint: os.Args[1], Token: "env://TOKEN"}
+	_, err := gputrain.Open(context.Background(), cloud, gputrain.Spec{})
+	fmt.Println(errors.Is(err, gputrain.ErrNoInit), err)
+	pool, err := gputrain.Open(context.Background(), cloud, gputrain.Spec{}, gputrain.WithoutGuardian())
 	if err != nil {
 		log.Fatal(err)
 	}
