@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/journal"
 	"github.com/gputrain/gputrain/internal/ledger"
@@ -42,7 +43,7 @@ func Attach(ctx context.Context, provider Provider, pool string, opts ...Option)
 	if provider == nil || pool == "" {
 		return nil, &Error{Op: "attach", Kind: ErrInvalid, Err: errors.New("it takes the provider and the pool's name or ID")}
 	}
-	if err := errors.Join(o.validate(), programReady("attach")); err != nil {
+	if err := errors.Join(invalid.NoContext("attach", ctx), o.validate(), programReady("attach")); err != nil {
 		return nil, err
 	}
 	dir, err := o.stateDir.open()

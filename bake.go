@@ -12,6 +12,7 @@ import (
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/node"
@@ -49,7 +50,7 @@ func Bake(ctx context.Context, provider Provider, spec Spec, opts ...Option) (Ba
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if err := errors.Join(spec.Validate(), o.validate(), programReady("bake")); err != nil {
+	if err := errors.Join(invalid.NoContext("bake", ctx), spec.Validate(), o.validate(), programReady("bake")); err != nil {
 		return BakedImage{}, err
 	}
 	if spec.Image.Docker != "" {
@@ -197,6 +198,9 @@ func DeleteBaked(ctx context.Context, provider Provider, images ...BakedImage) e
 
 // eachBaker calls do for each provider that makes images, with its name and account.
 func eachBaker(ctx context.Context, op string, providers []Provider, do func(b driver.Baker, account string) error) error {
+	if err := invalid.NoContext(op, ctx); err != nil {
+		return err
+	}
 	all, errs := flatten(op, providers)
 	for _, provider := range all {
 		d, err := provider.Open(ctx)

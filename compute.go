@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/gputrain/gputrain/internal/invalid"
 )
 
 // Compute is a pool of nodes, as [Open] returns it. Its methods can be called concurrently.
@@ -39,12 +41,9 @@ func (c *Compute) ID() string { return c.p.id }
 // it. A result that has not come by then is that of a cancelled task. Two kinds of calls may take longer. A
 // task with Outputs that come in any case (DropIfCancelled is not set), or with Checkpoints, has asked for
 // files, and its call waits for them: a minute at most. [Compute.Train] waits three seconds at most for nodes
-// that answer. [Job.Wait] returns once the job is over.
+// that answer. [Job.Wait] returns once the job is over. If ctx is nil, all calls fail.
 func (c *Compute) WithContext(ctx context.Context) *Compute {
-	if ctx == nil {
-		ctx = c.p.ctx
-	}
-	return &Compute{p: c.p, ctx: ctx}
+	return &Compute{p: c.p, ctx: invalid.OrEnded("call", ctx)}
 }
 
 // Nodes returns the nodes in rank order, as they are now.

@@ -10,6 +10,7 @@ import (
 	"github.com/gputrain/gputrain/internal/bootstrap"
 	"github.com/gputrain/gputrain/internal/crossbuild"
 	"github.com/gputrain/gputrain/internal/cutoff"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/output"
@@ -38,7 +39,7 @@ func Open(ctx context.Context, provider Provider, spec Spec, opts ...Option) (*C
 	if provider == nil {
 		return nil, &Error{Op: "open", Kind: ErrInvalid, Err: errors.New("the provider is nil; local.Config{} is the simplest")}
 	}
-	if err := errors.Join(spec.Validate(), o.validate(), programReady("open")); err != nil {
+	if err := errors.Join(invalid.NoContext("open", ctx), spec.Validate(), o.validate(), programReady("open")); err != nil {
 		return nil, err
 	}
 	if _, err := bootstrap.Plan(bootstrap.Image(spec.Image)); err != nil {

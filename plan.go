@@ -8,6 +8,7 @@ import (
 
 	"github.com/gputrain/gputrain/internal/cutoff"
 	"github.com/gputrain/gputrain/internal/history"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/retry"
 )
@@ -43,7 +44,7 @@ func Plan(ctx context.Context, provider Provider, spec Spec) ([]Candidate, error
 	if provider == nil {
 		return nil, &Error{Op: "plan", Kind: ErrInvalid, Err: errors.New("the provider is nil; local.Config{} is the simplest")}
 	}
-	if err := spec.Validate(); err != nil {
+	if err := errors.Join(invalid.NoContext("plan", ctx), spec.Validate()); err != nil {
 		return nil, err
 	}
 	book, question := StateDir("").history(), fmt.Sprintf("%T %+v %+v", provider, provider, spec.wants())

@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/reach"
@@ -36,7 +37,7 @@ type Forwarding = reach.Forwarding
 // the node is lost, [ErrUnsupported] if neither the server nor a program can connect, and
 // [ErrClosed] after the end of the pool.
 func (c *Compute) Dial(ctx context.Context, rank int, addr string) (net.Conn, error) {
-	conn, err := c.p.access.Dial(c.or(ctx), rank, addr)
+	conn, err := c.p.access.Dial(invalid.OrEnded("dial", ctx), rank, addr)
 	if err != nil {
 		return nil, c.p.withoutSecrets(err)
 	}
@@ -55,7 +56,7 @@ func (c *Compute) Dial(ctx context.Context, rank int, addr string) (net.Conn, er
 // for the next connection, or for the node that replaces the one that was lost. Only open
 // connections keep the idle node of an elastic pool.
 func (c *Compute) Forward(ctx context.Context, local string, rank int, remote string) (*Forwarding, error) {
-	f, err := c.p.access.Forward(c.or(ctx), local, rank, remote)
+	f, err := c.p.access.Forward(invalid.OrEnded("forward", ctx), local, rank, remote)
 	if err != nil {
 		return nil, c.p.withoutSecrets(err)
 	}
@@ -74,7 +75,7 @@ func (c *Compute) Forward(ctx context.Context, local string, rank int, remote st
 // node as Dial does. While it runs, an elastic pool does not end the node for being idle, and the
 // pool renews the node's lease as ever; Resize, a budget or a TTL that ends the node ends the shell.
 func (c *Compute) Shell(ctx context.Context, rank int, stdin io.Reader, stdout, stderr io.Writer) error {
-	ctx = c.or(ctx)
+	ctx = invalid.OrEnded("shell", ctx)
 	visit, member, err := entrance{c.p}.visit(ctx, rank)
 	if err != nil {
 		return c.p.withoutSecrets(c.p.access.Explain(ctx, "shell on", rank, err))
@@ -113,14 +114,6 @@ func (c *Compute) WriteSSHConfig(path string) error {
 		return c.p.fleet.ClosedError()
 	}
 	return c.p.access.WriteSSHConfig(path)
-}
-
-// or returns ctx, or the context of c's tasks if it is nil.
-func (c *Compute) or(ctx context.Context) context.Context {
-	if ctx == nil {
-		return c.ctx
-	}
-	return ctx
 }
 
 // An entrance is a pool as package reach uses it.

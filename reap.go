@@ -38,6 +38,9 @@ func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
 
 // Reap is [Reap] with the ledgers of this folder.
 func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
+	if err := invalid.NoContext("reap", ctx); err != nil {
+		return nil, err
+	}
 	dir, err := d.open()
 	if err != nil {
 		return nil, err
@@ -49,6 +52,9 @@ func (d StateDir) Reap(ctx context.Context, providers ...Provider) ([]Resource, 
 // if there is no such ledger, [ErrInUse] if the pool's program is alive, and [ErrInvalid] if none of the providers is the
 // pool's.
 func (d StateDir) ReapPool(ctx context.Context, pool string, providers ...Provider) ([]Resource, error) {
+	if err := invalid.NoContext("reap", ctx); err != nil {
+		return nil, err
+	}
 	dir, err := d.open()
 	if err != nil {
 		return nil, err
@@ -118,7 +124,7 @@ func (d StateDir) Guard(ctx context.Context, every time.Duration, providers ...P
 			f.Add("no provider is given: whose machines are to be looked for?")
 		}
 		all, errs := flatten("guard", providers)
-		if err := errors.Join(append(errs, f.Err("guard"))...); err != nil {
+		if err := errors.Join(append(errs, invalid.NoContext("guard", ctx), f.Err("guard"))...); err != nil {
 			yield(nil, err)
 			return
 		}

@@ -128,6 +128,9 @@ func (r *Recorder) Run() Run {
 // last 20 000, within Config.MemoryBytes: a consumer that falls behind further misses some, which it sees by their numbers.
 func (r *Recorder) Events(ctx context.Context, after int64) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
+		if ctx == nil { // as if it had ended: an iteration has no error
+			return
+		}
 		next := max(after, 0) + 1
 		for ctx.Err() == nil {
 			batch, first, came := r.since(next)

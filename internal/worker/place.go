@@ -80,6 +80,9 @@ func ContextWithMeta(ctx context.Context, m *Meta) context.Context {
 
 // MetaFrom returns the Meta that the context of a call carries. It reports false outside of a call.
 func MetaFrom(ctx context.Context) (Meta, bool) {
+	if ctx == nil {
+		return Meta{}, false
+	}
 	m, ok := ctx.Value(metaKey{}).(*Meta)
 	if !ok {
 		return Meta{}, false

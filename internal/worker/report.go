@@ -16,6 +16,9 @@ const reportPause = 100 * time.Millisecond
 // Report reports a step of the call whose context ctx is. It never blocks: a step that is followed by another one soon may be
 // dropped, but the last one is not. Outside of a call it does nothing.
 func Report(ctx context.Context, s steps.Step) {
+	if ctx == nil {
+		return
+	}
 	if m, ok := ctx.Value(metaKey{}).(*Meta); ok && m.reporter != nil {
 		m.reporter.report(s.Bounded())
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/credential"
+	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/observe"
 	"github.com/gputrain/gputrain/observe/internal/runjson"
 )
@@ -34,6 +35,9 @@ import (
 func WriteBundle(ctx context.Context, path string, r *observe.Recorder, pool *gputrain.Compute) error {
 	if r == nil {
 		return &gputrain.Error{Op: "write " + path, Kind: gputrain.ErrInvalid, Err: fmt.Errorf("the recorder is nil"), Hint: "give it the observe.Recorder whose Option the pool was opened with"}
+	}
+	if err := invalid.NoContext("write "+path, ctx); err != nil {
+		return err
 	}
 	b := &bundle{recorder: r, limits: bundleLimits, environ: os.Environ(), ledgers: gputrain.Pools}
 	if pool != nil {
