@@ -110,6 +110,9 @@ func (w *work) checkLedger(outcomes []outcome) {
 		if o.err == nil && times[ran{piece: o.piece, attempt: o.attempts}] != 1 {
 			w.t.Errorf("attempt %d of piece %d succeeded and did not run", o.attempts, o.piece)
 		}
+		if o.attempts == 0 && errors.Is(o.err, context.Canceled) {
+			continue // the caller gave up, and its result did not come within half a second: see WithContext
+		}
 		for attempt := o.attempts + 1; attempt < 10; attempt++ {
 			if times[ran{piece: o.piece, attempt: attempt}] > 0 {
 				w.t.Errorf("piece %d ran in attempt %d, and the result is of attempt %d", o.piece, attempt, o.attempts)
