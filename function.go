@@ -52,6 +52,14 @@ type Function[In, Out any] struct{ callee callee }
 //     that contain themselves, and values nested deeper than 10000 are refused,
 //     by an error that names the field.
 //
+// # What does not travel
+//
+// On a node main runs up to [Init] and no further, and the program has other arguments. So a variable
+// that main sets after Init, and every flag, has the value of its declaration there, and nothing says
+// so: what the function needs is its argument, as a field of In. The vet check
+// github.com/gputrain/gputrain/tools/secretvet finds functions that read such variables of their main
+// package.
+//
 // # Large values
 //
 // Slices of bytes and of numbers are sent as they are in memory. From 64 KiB on they are not copied
@@ -226,7 +234,8 @@ var initCalled atomic.Bool
 // Init makes the program's functions callable on nodes. Call it first in main, or first in
 // TestMain. On a node the same program is started to serve its functions: there Init serves them
 // and does not return. The same holds in the guardian that [Open] starts for some clouds: see
-// [WithoutGuardian]. Anywhere else it returns at once. A program that registers functions and
+// [WithoutGuardian]. Anywhere else it returns at once. What main sets after it, and flags, a function
+// does not see on a node: see [Func]. A program that registers functions and
 // does not call Init is refused by [Open] and [Attach], with [ErrNoInit]; one without functions
 // needs no Init.
 func Init() {

@@ -7,3 +7,7 @@ import (
 )
 
 func TestAnalyzer(t *testing.T) { analysistest.Run(t, analysistest.TestData(), Analyzer, "a") }
+
+func TestMainVars(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), MainVars, "vars", "novars")
+}

@@ -1,5 +1,6 @@
-// Command secretvet finds credentials that fmt prints in clear: values of
-// gputrain.Secret in unexported fields of structs, on which fmt calls no methods.
+// Command secretvet finds mistakes that the compiler cannot see in programs with gputrain: credentials
+// that fmt prints in clear, which are values of gputrain.Secret in unexported fields of structs, on which
+// fmt calls no methods; and functions for nodes that read what main alone sets.
 //
 //	go run github.com/gputrain/gputrain/tools/secretvet@latest ./...
 //
@@ -8,4 +9,4 @@ package main
 
 import "golang.org/x/tools/go/analysis/multichecker"
 
-func main() { multichecker.Main(Analyzer) }
+func main() { multichecker.Main(Analyzer, MainVars) }
