@@ -52,7 +52,7 @@ func invoke(ctx context.Context, h Handler, arg codec.Body, s *Stream, finish fu
 	)
 	defer func() {
 		if p := recover(); p != nil {
-			failure = &wireError{Kind: Panic, Message: clip(printPanic(p)), Type: fmt.Sprintf("%T", p), Stack: clip(string(debug.Stack()))}
+			failure = &wireError{Kind: Panic, Message: clip(printPanic(p)), Type: fmt.Sprintf("%T", p), Stack: clip(userStack(string(debug.Stack())))}
 		}
 		if failure != nil {
 			result = codec.Body{}
