@@ -115,8 +115,23 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 }
 
 // Open opens a regular file that belongs to this user for reading. It does not follow a link at the
-// end of the path, and does not block on a pipe.
+// end of the path, and does not block on a pipe. Another regular file may take its place meanwhile.
 func Open(path string) (*os.File, error) {
+	const tries = 100 // who replaces it without an end is no program of this user's
+	f, err := openNamed(path)
+	for range tries {
+		if !errors.Is(err, errReplaced) {
+			break
+		}
+		f, err = openNamed(path)
+	}
+	return f, err
+}
+
+// errReplaced means that the file that was opened has taken the place of the one that was looked at.
+var errReplaced = errors.New("the file was replaced")
+
+func openNamed(path string) (*os.File, error) {
 	named, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -128,8 +143,10 @@ func Open(path string) (*os.File, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular() || !os.SameFile(named, info):
+	case !info.Mode().IsRegular() || !named.Mode().IsRegular():
 		err = fmt.Errorf("%s is not a regular file", path)
+	case !os.SameFile(named, info):
+		err = fmt.Errorf("%s: %w", path, errReplaced)
 	case !Owned(info):
 		err = fmt.Errorf("%s is another user's", path)
 	}

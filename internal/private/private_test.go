@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -75,4 +76,40 @@ func TestCheckPathPassesOverWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+}
+
+// A file that another program replaces at that moment, by a rename, is opened, before or after.
+func TestOpenOfWhatIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	write := func(to string) {
+		if err := os.WriteFile(to, []byte("whole"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	write(name)
+	ended := make(chan bool)
+	var replacing sync.WaitGroup
+	replacing.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			write(name + ".new")
+			if err := os.Rename(name+".new", name); err != nil && runtime.GOOS != "windows" { // which does not replace an open file
+				t.Error(err)
+			}
+		}
+	})
+	for range 3000 {
+		text, err := ReadFile(name, 100)
+		if err != nil || string(text) != "whole" {
+			t.Errorf("%q, %v", text, err)
+			break
+		}
+	}
+	close(ended)
+	replacing.Wait()
 }
