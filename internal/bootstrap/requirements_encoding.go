@@ -210,12 +210,13 @@ func isOfHome(at string) bool {
 	return err == nil
 }
 
-// checkBuilt refuses the place of a package that was built on another computer.
+// checkBuilt refuses the place of a package that was built on another computer. Only a line like "name @ file:///place" is one
+// that pip freeze has written: any other path is what somebody knows of the node.
 func checkBuilt(line, at string) error {
-	if !builtElsewhere.MatchString(at) && !isOfHome(at) {
+	name, _, direct := strings.Cut(line, "@")
+	if direct = direct && !strings.HasPrefix(line, "-"); !(direct && builtElsewhere.MatchString(at)) && !isOfHome(at) {
 		return nil
 	}
-	name, _, direct := strings.Cut(line, "@")
 	if !direct {
 		name = "NAME"
 	}

@@ -67,6 +67,7 @@ func TestRequirementsAsPeopleHaveThem(t *testing.T) {
 		"foo===1.0-weird", "a~=1!2.0", "name@https://example.com/x.whl", "name[a] @ git+https://example.com/x@abc#egg=name", "https://example.com/x-1.tar.gz", "/opt/wheels/x.whl",
 		"x @ file:///opt/wheels/x-1.whl", "numpy --hash=sha256:00", "-e git+https://example.com/x#egg=x", "--index-url https://example.com/simple", "--pre", "# pip list\nnumpy",
 		"importlib-metadata; python_version<'3.8'", "a.b_c-d>=1.0.dev3", "${NAME}==1", "-e " + home + "/there-is-none",
+		"--find-links /opt/work", "-f /data/ci/", "-e /workspace/work", "/opt/work", "-e git+ssh://git@example.com/x",
 	} {
 		dir := write(t, map[string]string{"requirements.txt": line + "\n"})
 		if _, err := readRequirements(filepath.Join(dir, "requirements.txt")); err != nil {
