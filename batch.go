@@ -380,7 +380,7 @@ func (u *unit) outcome(n *poolNode, r Result, failure *TaskError, release func()
 		r.Node = n.p.nodeOf(n)
 	}
 	u.charge(&r, n)
-	r.Task, r.Name, r.Index, r.Attempts = u.id, u.label, u.index, u.Attempts
+	r.Index, r.Attempts = u.index, u.Attempts
 	u.carry(&r, failure)
 	if failure != nil {
 		failure.Node = r.Node

@@ -46,6 +46,18 @@ func (c *Compute) WithContext(ctx context.Context) *Compute {
 	return &Compute{p: c.p, ctx: invalid.OrEnded("call", ctx)}
 }
 
+// Sync returns once the functions of [WithEvents], [WithLines] and the like have all that was to be told before the call, such as
+// the end of a task whose result a call has returned: they run beside the calls. It is not for such a function itself, which
+// would wait for its own end. The error is that of the context.
+func (c *Compute) Sync() error {
+	for _, t := range c.p.lines.takers {
+		if err := t.Sync(c.ctx); err != nil {
+			return err
+		}
+	}
+	return c.p.events.sync(c.ctx)
+}
+
 // Nodes returns the nodes in rank order, as they are now.
 func (c *Compute) Nodes() []Node { return c.p.snapshot() }
 

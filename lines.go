@@ -89,18 +89,6 @@ func (l *lines) tell(from output.Line) {
 	}
 }
 
-// Sync returns once the functions of [WithEvents], [WithLines] and the like have all that was to be told before the call, such as
-// the end of a task whose result a call has returned: they run beside the calls. It is not for such a function itself, which
-// would wait for its own end. The error is that of the context.
-func (c *Compute) Sync() error {
-	for _, t := range c.p.lines.takers {
-		if err := t.Sync(c.ctx); err != nil {
-			return err
-		}
-	}
-	return c.p.events.sync(c.ctx)
-}
-
 // close returns when every line was delivered.
 func (l *lines) close() {
 	for _, t := range l.takers {

@@ -287,7 +287,7 @@ func TestTrainingIsATask(t *testing.T) {
 	}
 }
 
-// What comes after the replacement of a node is told of the node that was lost, also by a file.
+// A failure is that of the machine that was lost, although another one has its rank by then. A file keeps that.
 func TestLossIsBookedToTheNodeThatWasLost(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		f := newFeed()

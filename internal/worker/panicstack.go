@@ -19,7 +19,7 @@ func userStack(stack string) string {
 	for to-2 >= from && isOurs(lines[to-2]) {
 		to -= 2
 	}
-	if from >= to { // it is of nobody else
+	if from >= to { // it has only such frames
 		return stack
 	}
 	return strings.Join(append(lines[:1:1], lines[from:to]...), "\n") + "\n"

@@ -86,26 +86,18 @@ func (b *bundle) addTask(a *archive, t observe.Task) error {
 	if err := a.file(folder+"/task.json", quota, func(w io.Writer) error { return indent(w, runjson.TaskOf(t, b.run.At)) }); err != nil {
 		return err
 	}
-	final := 0 // the last attempt that has printed
-	earlier := map[int]bool{}
+	printed := map[int]bool{} // attempts that have printed
+	final := 0
 	for _, l := range t.Lines {
-		earlier[l.Attempt] = true
+		printed[l.Attempt] = true
 		final = max(final, l.Attempt)
 	}
-	for _, attempt := range slices.Sorted(maps.Keys(earlier)) {
-		if attempt == 0 || attempt == final {
-			continue
-		}
-		lines := slices.DeleteFunc(slices.Clone(t.Lines), func(l gputrain.Line) bool { return l.Attempt != attempt })
-		stdout, stderr := streams(lines)
+	delete(printed, 0) // of which it is not known: they are with the last
+	delete(printed, final)
+	for _, attempt := range slices.Sorted(maps.Keys(printed)) {
+		stdout, stderr := streams(slices.DeleteFunc(slices.Clone(t.Lines), func(l gputrain.Line) bool { return l.Attempt != attempt }))
 		for _, part := range []collected{{"stdout.txt", stdout}, {"stderr.txt", stderr}} {
-			if part.text == "" {
-				continue
-			}
-			if err := a.file(fmt.Sprintf("%s/attempt-%d/%s", folder, attempt, part.name), quota, func(w io.Writer) error {
-				_, err := io.WriteString(w, part.text)
-				return err
-			}); err != nil {
+			if err := a.printed(fmt.Sprintf("%s/attempt-%d/%s", folder, attempt, part.name), part.text, quota); err != nil {
 				return err
 			}
 		}
@@ -115,22 +107,26 @@ func (b *bundle) addTask(a *archive, t observe.Task) error {
 		stderr = last.Tail
 	}
 	for _, part := range []collected{{"stdout.txt", stdout}, {"stderr.txt", stderr}, {"stack.txt", last.Stack}} {
-		name, text := part.name, printable.Text(part.text)
-		if strings.TrimSpace(text) == "" {
-			if name != "stack.txt" {
-				a.miss(folder+"/"+name, "no line is recorded")
-			}
-			continue
+		if strings.TrimSpace(printable.Text(part.text)) == "" && part.name != "stack.txt" {
+			a.miss(folder+"/"+part.name, "no line is recorded")
 		}
-		err := a.file(folder+"/"+name, quota, func(w io.Writer) error {
-			_, err := io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
-			return err
-		})
-		if err != nil {
+		if err := a.printed(folder+"/"+part.name, part.text, quota); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printed adds a file with what a task has printed, if that is anything.
+func (a *archive) printed(name, text string, quota int64) error {
+	text = printable.Text(text)
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	return a.file(name, quota, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
+		return err
+	})
 }
 
 // streams divides lines by their streams.

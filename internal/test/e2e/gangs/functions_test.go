@@ -21,7 +21,7 @@ import (
 // A meeting is a gang of functions. Each adds a line to a file. In the attempt in which they succeed, all meet over TCP.
 type meeting struct {
 	Dir string
-	// Fail is what node 1 does in the first attempt: "panic", "error", "exit" or "stubborn", for a node 0 that does not end.
+	// Fail is what node 1 does in the first attempt: "panic", "error" or "exit". With "stubborn" node 0 does not end, too.
 	Fail string
 }
 

@@ -92,12 +92,10 @@ func TestViewsAgree(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if job := pool.Start(named("job", "work", 0)); true {
-			r, err := job.Wait()
-			all = append(all, r)
-			if err != nil {
-				t.Error(err)
-			}
+		started, err := pool.Start(named("job", "work", 0)).Wait()
+		all = append(all, started)
+		if err != nil {
+			t.Error(err)
 		}
 		late := named("late", "work", 0)
 		late.Timeout = 3 * time.Minute
