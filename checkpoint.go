@@ -18,9 +18,10 @@ import (
 // zero value keeps none.
 //
 // A checkpoint is a folder step-<n> that appears in Dir by a rename, or another folder or file there that has not
-// changed for two looks. Names that begin with a dot are not looked at. In a gang each node may write a part under the same
-// name; the first node's part makes the checkpoint whole, so it is renamed last. It is copied while the task runs, and
-// only once it is here, whole, does it appear under its name.
+// changed for three seconds. Names that begin with a dot are not looked at. In a gang each node may write a part under the same
+// name; the first node's part makes the checkpoint whole, so it is renamed last. It is copied while the task runs, and only
+// once it is here does it appear under its name. One with a file that is cut off by its form (zip as of PyTorch, safetensors, NumPy,
+// HDF5, pickle, tar, JSON), or without all its shards, is not kept: an [EventTransfer] says so, and an older one is used.
 //
 // Before the task starts, and starts again, the newest checkpoint is in Dir on each of its nodes, under its old name and
 // with the parts of all nodes; GPUTRAIN_RESUME and [NodeInfo].Resume have its path. Of those with steps that is the one that came last.

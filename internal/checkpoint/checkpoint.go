@@ -1,9 +1,10 @@
 // Package checkpoint keeps the checkpoints of one task: it copies those that appear on the task's nodes to this computer,
 // and puts the newest back on its nodes before it starts again.
 //
-// A checkpoint is an entry of a folder on the nodes. A folder step-<n> appears there by a rename, so it is whole at once.
-// Any other file or folder is whole once it has not changed for two looks. Of a task with several nodes, the first node's
-// entry makes a checkpoint whole, and every node may have a part of it. Names that begin with a dot are not looked at.
+// A checkpoint is an entry of a folder on the nodes. A folder step-<n> that appears there by a rename is whole at once. Any other
+// file or folder is whole once it has not changed for settleTime. What was copied is looked at once more, by the form of
+// its files: one that is certainly torn is not kept. Of a task with several nodes, the first node's entry makes a checkpoint whole,
+// and every node may have a part of it. Names that begin with a dot are not looked at.
 package checkpoint
 
 import (
@@ -80,7 +81,8 @@ type Keeper struct {
 	wake  chan struct{} // asks Watch to look now
 
 	backoff backoff // after a copy that failed
-	attempt         // the one that runs
+	torn    tornOnes
+	attempt // the one that runs
 
 	mu      sync.Mutex
 	urgent  bool              // a node's end was announced: look often
@@ -91,10 +93,7 @@ type Keeper struct {
 	said    string            // the text of the last error that was reported
 
 	// Only Restore, Watch and Last use these.
-	last     []look          // of each node, the last one
-	stable   map[string]int  // for how many looks each entry has not changed
-	looks    int             // how many looks there were in this attempt
-	since    map[string]int  // the first of them that has found each entry as it is
+	history
 	step     int64           // the greatest that was seen of this attempt, or -1
 	ran      bool            // the task has run under this Keeper
 	foreign  map[string]bool // what was on the nodes before the task has run
@@ -105,8 +104,8 @@ type Keeper struct {
 func New(c Config) *Keeper {
 	c.Keep, c.Every = cmp.Or(c.Keep, DefaultKeep), cmp.Or(c.Every, DefaultEvery)
 	k := &Keeper{
-		cfg: c, store: store{c.To}, attempt: attempt{keep: c.Keep}, wake: make(chan struct{}, 1),
-		copied: map[string]string{}, refused: map[string]bool{}, stable: map[string]int{}, step: -1,
+		cfg: c, store: store{c.To}, history: history{settle: settleTime}, attempt: attempt{keep: c.Keep}, wake: make(chan struct{}, 1),
+		copied: map[string]string{}, refused: map[string]bool{}, step: -1,
 	}
 	if !c.Shared {
 		k.store.repair()

@@ -38,7 +38,9 @@ func (e *conflict) Error() string {
 // next returns the newest whole checkpoint of a look that is not here, if it is newer than all that are, and than the one
 // that is being copied. A node can give any names to what it makes. So of those with steps, and of those without, what has appeared
 // later is newer, and names count only among what has appeared at once, or was there from the beginning.
-func (k *Keeper) next(found []seen) (seen, bool) {
+//
+// One that is torn is passed over until it has changed.
+func (k *Keeper) next(found []seen, p phase) (seen, bool) {
 	newest, any := k.store.newest()
 	found = slices.Clone(found)
 	slices.SortStableFunc(found, func(a, b seen) int {
@@ -46,7 +48,7 @@ func (k *Keeper) next(found []seen) (seen, bool) {
 	})
 	for i := len(found) - 1; i >= 0; i-- {
 		s := &found[i]
-		if !k.isWhole(s) || k.isCopied(s) {
+		if !s.isWhole(p) || k.isCopied(s) || k.torn.is(s) {
 			continue
 		}
 		k.mu.Lock()
@@ -111,6 +113,12 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen, again bool) err
 	if errors.Is(err, errUnsettled) {
 		return nil
 	}
+	if _, ok := errors.AsType[*torn](err); ok {
+		if r.Err = fmt.Errorf("checkpoint %s is not kept: %w", s.name, err); k.torn.add(&s, r) {
+			k.report(r)
+		}
+		return nil
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -132,6 +140,7 @@ func (k *Keeper) copy(ctx context.Context, nodes []Node, s seen, again bool) err
 		return r.Err
 	}
 	k.backoff.take()
+	k.torn.forget(&s)
 	k.mu.Lock()
 	k.copied[s.name] = s.stamp
 	k.brought = max(k.brought, s.since)
@@ -196,6 +205,9 @@ func (k *Keeper) bring(ctx context.Context, nodes []Node, s seen) (string, error
 		if errors.Is(err, syscall.ENOSPC) { // what has come is in the way of others
 			_ = os.RemoveAll(partial)
 		}
+		return "", err
+	}
+	if err := tornIn(partial, all); err != nil {
 		return "", err
 	}
 	r := record{Name: s.name, Time: s.time, Stamp: s.stamp, Copied: time.Now().UnixNano()}

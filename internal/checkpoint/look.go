@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A look lists one node's folder of checkpoints, as it was at one moment.
@@ -21,21 +22,30 @@ type look struct {
 // A seen entry is a file or folder in a look.
 type seen struct {
 	name  string
-	whole bool  // it is a folder step-<n>
+	whole bool  // it is a folder step-<n> that has appeared by a rename
+	may   bool  // it is a folder step-<n> that may have
 	size  int64 // in bytes, as the disk counts
 	time  int64 // when it was written last, in Unix seconds
 	stamp string
-	since int // the look of this attempt that found it first, from 1 on
+	// since is the look of this attempt that found it first as it is, from 1 on. again says that another one has, and settled that
+	// one has settleTime ago.
+	since          int
+	again, settled bool
 }
 
 func (s *seen) order() order { return order{stepOf(s.name), s.time, s.name} }
 
 // lookScript prints "//@", the free space and the total size in KiB, and for each entry its kind, size in KiB, time, stamp and
 // name. Only entries that are not whole at once have a stamp, which differs after a change. No name has "//".
+//
+// A rename changes the change time of a folder (%Z), and nothing else of it. So a folder has appeared by a rename (w) if nothing in it
+// has changed since it has, and if its own list (%Y) has not changed at that time, which is how a folder begins in which
+// files are made. Within one tick of the node's clock that cannot be told (m), unless it was some seconds ago.
 const lookScript = `LC_ALL=C; export LC_ALL
 [ -d "$d" ] || exit 0
 cd "$d" || exit 1
-if stat -c %Y . >/dev/null 2>&1; then all='-c %n/%s/%Y' times='-c %Y'; else all='-f %N/%z/%m' times='-f %m'; fi
+if stat -c %Y . >/dev/null 2>&1; then all='-c %n/%s/%Y' times='-c %Y' list='-c %.9Y' change='-c %.9Z'
+else all='-f %N/%z/%m' times='-f %m' list='-f %Fm' change='-f %Fc'; fi
 free=$(df -Pk . 2>/dev/null | { read -r head; read -r disk blocks used free rest; echo "$free"; })
 total=$(du -sk . 2>/dev/null | { read -r size rest; echo "$size"; })
 printf '//@%s %s\n' "${free:--1}" "${total:-0}"
@@ -44,7 +54,13 @@ for e in *; do
 	if [ -d "$e" ]; then kind=d; elif [ -f "$e" ]; then kind=f; else continue; fi
 	case $kind$e in
 	dstep-*[!0-9]* | dstep-) ;;
-	dstep-*) kind=w ;;
+	dstep-*)
+		born=$(stat $change "./$e" 2>/dev/null) last=$(find "./$e" -exec stat $change {} + 2>/dev/null | sort -n | tail -n 1)
+		second=${born%%.*}
+		if [ "$born" != "$last" ]; then kind=d
+		elif [ "$born" = "$(stat $list "./$e" 2>/dev/null)" ] && [ $(($(date +%s) - ${second:-0})) -lt 3 ]; then kind=m
+		else kind=w; fi
+		;;
 	esac
 	if [ $kind = w ]; then
 		time=$(stat $times "./$e" 2>/dev/null) stamp=-
@@ -97,7 +113,7 @@ func parseLook(said string) (l look, err error) {
 		if len(f) != 5 || f[4] == "" || strings.Contains(f[4], "/") || strings.HasPrefix(f[4], ".") {
 			return look{}, errLook
 		}
-		s := seen{name: f[4], whole: f[0] == "w" && stepOf(f[4]) >= 0, stamp: f[3]}
+		s := seen{name: f[4], whole: f[0] == "w" && stepOf(f[4]) >= 0, may: f[0] == "m" && stepOf(f[4]) >= 0, stamp: f[3]}
 		var sizeErr, timeErr error
 		s.size, sizeErr = kibibytes(f[1])
 		s.time, timeErr = strconv.ParseInt(f[2], 10, 64)
@@ -187,26 +203,61 @@ func (k *Keeper) look(ctx context.Context, nodes []Node) (found []seen, grew boo
 	if err != nil {
 		return nil, false, err
 	}
-	k.looks++
-	stable, since := make(map[string]int, len(found)), make(map[string]int, len(found))
+	return found, k.history.add(looks, found), nil
+}
+
+// A history is what the looks at an attempt have found.
+type history struct {
+	settle time.Duration        // settleTime
+	last   []look               // of each node, the last one
+	count  int                  // of the looks in this attempt
+	stable map[string]time.Time // since when each entry has not changed
+	since  map[string]int       // the first look that has found each entry as it is
+}
+
+// forgetLooks has what was found not be compared with what comes.
+func (h *history) forgetLooks() { h.last, h.stable = nil, nil }
+
+// add adds looks at all nodes, and says of the entries of the first one what is known of them. It reports whether the content of
+// any has grown since the last look.
+func (h *history) add(looks []look, found []seen) (grew bool) {
+	h.count++
+	stable, since := make(map[string]time.Time, len(found)), make(map[string]int, len(found))
+	now := time.Now()
 	for i := range found {
 		s := &found[i]
 		key := s.name + " " + s.stamp
-		stable[key], since[key] = k.stable[key]+1, cmp.Or(k.since[key], k.looks)
-		s.since = since[key]
+		first, again := h.stable[key]
+		if !again {
+			first = now
+		}
+		stable[key], since[key] = first, cmp.Or(h.since[key], h.count)
+		s.since, s.again, s.settled = since[key], again, now.Sub(first) >= h.settle
 	}
-	k.since = since
-	if len(k.last) == len(looks) {
+	h.since = since
+	if len(h.last) == len(looks) {
 		for i := range looks {
-			grew = grew || looks[i].total > k.last[i].total
+			grew = grew || looks[i].total > h.last[i].total
 			for _, s := range looks[i].entries {
-				grew = grew || k.last[i].has(s.name) == nil
+				grew = grew || h.last[i].has(s.name) == nil
 			}
 		}
 	}
-	k.stable, k.last = stable, looks
-	return found, grew, nil
+	h.stable, h.last = stable, looks
+	return grew
 }
 
-// isWhole reports whether an entry is a whole checkpoint.
-func (k *Keeper) isWhole(s *seen) bool { return s.whole || k.stable[s.name+" "+s.stamp] >= 2 }
+// A phase is how far a task is.
+type phase int
+
+const (
+	writing phase = iota
+	failed
+	succeeded
+)
+
+// isWhole reports whether an entry is a whole checkpoint, as far as a look can tell. While a task writes, that is one which
+// has appeared by a rename, or has not changed for settleTime. What a task has left that succeeded need not have changed for two looks.
+func (s *seen) isWhole(p phase) bool {
+	return s.whole || s.settled || s.may && p != writing || s.again && p == succeeded
+}

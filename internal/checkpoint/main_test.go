@@ -208,6 +208,7 @@ func (tr tree) save(t testing.TB, n Node, name string) {
 	t.Helper()
 	stage := filepath.Join(n.Dir, ".tmp-"+name)
 	tr.make(t, stage)
+	time.Sleep(20 * time.Millisecond) // a tick of the file system's clock, as any other program takes
 	must(t, os.Rename(stage, filepath.Join(n.Dir, name)))
 }
 
@@ -314,7 +315,9 @@ func newKeeper(t testing.TB, c Config) (*Keeper, *reports) {
 	if c.Every == 0 {
 		c.Every = 20 * time.Millisecond
 	}
-	return New(c), r
+	k := New(c)
+	k.settle = 60 * time.Millisecond
+	return k, r
 }
 
 // restore is Restore, which must succeed with a checkpoint of this name.

@@ -49,7 +49,7 @@ func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step i
 	k.setUrgent(false)
 	k.step = -1
 	k.begin()
-	k.looks, k.since = 0, nil
+	k.count, k.since = 0, nil
 	k.mu.Lock()
 	k.brought = 0
 	k.mu.Unlock()
@@ -65,6 +65,19 @@ func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step i
 		k.begin()
 	}
 	newest, ok := k.store.newest()
+	for ; ok; newest, ok = k.store.newest() {
+		err := k.store.judge(newest)
+		if err == nil {
+			break
+		}
+		if _, torn := errors.AsType[*torn](err); !torn {
+			return "", -1, err
+		}
+		k.report(Report{Name: newest.Name, Step: newest.step(), Err: fmt.Errorf("checkpoint %s is not resumed from: %w", newest.Name, err)})
+		if err := k.SetAside(newest.Name); err != nil {
+			return "", -1, err
+		}
+	}
 	if err := k.moveAside(ctx, nodes, newest, ok); err != nil {
 		return "", -1, err
 	}
@@ -97,6 +110,15 @@ func (k *Keeper) Restore(ctx context.Context, nodes []Node) (name string, step i
 	return newest.Name, newest.step(), nil
 }
 
+// judge returns a torn error if a checkpoint here is not whole, which a user or an earlier version may have put here.
+func (s store) judge(r record) error {
+	all, err := localContents(s.path(r.Name), r.Name)
+	if err != nil {
+		return err
+	}
+	return tornIn(s.dir, all)
+}
+
 // script runs a script with $d and $p on all nodes.
 func script(ctx context.Context, nodes []Node, text string) error {
 	return each(nodes, func(_ int, n Node) error {
@@ -115,12 +137,14 @@ func (k *Keeper) bringFirst(ctx context.Context, nodes []Node) {
 		return // what follows fails too
 	}
 	for i := len(found) - 1; i >= 0; i-- {
-		if s := found[i]; s.whole && !k.isRefused(s.name) && !k.store.isAside(s.name) {
+		if s := found[i]; s.isWhole(failed) && !k.isRefused(s.name) && !k.store.isAside(s.name) {
 			newest, any := k.store.newest()
 			if !any || s.order().compare(newest.order()) > 0 {
 				_ = k.copy(ctx, nodes, s, false)
 			}
-			return
+			if !k.torn.is(&s) {
+				return
+			}
 		}
 	}
 }
@@ -137,14 +161,14 @@ func (k *Keeper) restoreShared(ctx context.Context, nodes []Node) (string, int64
 	if err := script(ctx, nodes[:1], "set --"+words(names)+"\n"+asideScript); err != nil {
 		return "", -1, err
 	}
-	k.last, k.stable = nil, map[string]int{}
+	k.forgetLooks()
 	for range 2 { // a checkpoint that does not change is whole
 		found, _, err := k.look(ctx, nodes)
 		if err != nil {
 			return "", -1, err
 		}
 		for i := len(found) - 1; i >= 0; i-- {
-			if s := &found[i]; k.isWhole(s) {
+			if s := &found[i]; s.isWhole(succeeded) {
 				k.step = stepOf(s.name)
 				return s.name, stepOf(s.name), nil
 			}

@@ -11,8 +11,9 @@ import (
 const (
 	// Once the end of a node is announced, nodes are looked at each urgentEvery.
 	urgentEvery = time.Second
-	// settleTime is between the two looks at what a task has left that ended with success.
-	settleTime = time.Second
+	// What a task writes counts once it has not changed for settleTime. lastTime is between the two looks at what a task has
+	// left that ended with success.
+	settleTime, lastTime = 3 * time.Second, time.Second
 )
 
 // Watch looks at the nodes again and again until ctx ends, and copies checkpoints as they appear: one at a time, and then the
@@ -20,7 +21,8 @@ const (
 // step of each checkpoint that appears; both may be nil. What goes wrong is tried again, and reported: of
 // copies that fail in a row the second, and a single one if nothing has come by the end.
 func (k *Keeper) Watch(ctx context.Context, nodes []Node, grew func(), seenStep func(step int64)) {
-	k.last, k.stable, k.measured, k.ran = nil, map[string]int{}, false, true
+	k.forgetLooks()
+	k.measured, k.ran = false, true
 	queue := make(chan seen, 1)
 	var copies sync.WaitGroup
 	copies.Go(func() {
@@ -43,7 +45,7 @@ func (k *Keeper) Watch(ctx context.Context, nodes []Node, grew func(), seenStep 
 				grew()
 			}
 			k.tellSteps(found, seenStep)
-			if s, ok := k.next(found); ok && !k.cfg.Shared && !k.backoff.waits(s.name) {
+			if s, ok := k.next(found, writing); ok && !k.cfg.Shared && !k.backoff.waits(s.name) {
 				select {
 				case <-queue: // it has waited, and s is newer
 				default:
@@ -125,7 +127,7 @@ func (k *Keeper) every() time.Duration {
 func (k *Keeper) tellSteps(found []seen, tell func(step int64)) {
 	for i := range found {
 		s := &found[i]
-		if n := stepOf(s.name); n > k.step && k.isWhole(s) {
+		if n := stepOf(s.name); n > k.step && s.isWhole(writing) && !k.torn.is(s) {
 			k.step = n
 			if tell != nil {
 				tell(n)
@@ -144,7 +146,7 @@ func (k *Keeper) measure(nodes []Node, found []seen) {
 		size = r.Bytes
 	}
 	for i := len(found) - 1; i >= 0 && size == 0; i-- {
-		if k.isWhole(&found[i]) {
+		if found[i].isWhole(writing) {
 			size = found[i].size
 		}
 	}
@@ -165,7 +167,7 @@ func (k *Keeper) measure(nodes []Node, found []seen) {
 // Last looks at the nodes after the task's end, and copies the newest whole checkpoint if it is not here yet. Of a task that
 // has failed, what was written to after the last look of Watch may be cut off, and counts only if its name is step-<n>. A copy
 // that has failed and did not arrive is reported, also without nodes, which is for those that are lost.
-func (k *Keeper) Last(ctx context.Context, nodes []Node, succeeded bool) error {
+func (k *Keeper) Last(ctx context.Context, nodes []Node, success bool) error {
 	if k.cfg.Shared {
 		return nil
 	}
@@ -173,7 +175,14 @@ func (k *Keeper) Last(ctx context.Context, nodes []Node, succeeded bool) error {
 		if missed := k.backoff.take(); missed != nil {
 			k.report(*missed)
 		}
+		for _, r := range k.torn.take() {
+			k.report(r)
+		}
 	}()
+	p := failed
+	if success {
+		p = succeeded
+	}
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -186,18 +195,28 @@ func (k *Keeper) Last(ctx context.Context, nodes []Node, succeeded bool) error {
 		}
 		changing := false
 		for i := range found {
-			changing = changing || !k.isWhole(&found[i])
+			changing = changing || !found[i].isWhole(p)
 		}
-		if !succeeded || !changing || again {
-			if s, ok := k.next(found); ok {
-				return k.copy(ctx, nodes, s, false)
-			}
-			return nil
+		if !success || !changing || again {
+			return k.copyLast(ctx, nodes, found, p)
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(settleTime):
+		case <-time.After(lastTime):
+		}
+	}
+}
+
+// copyLast copies the newest whole checkpoint of a look: an older one if that is torn.
+func (k *Keeper) copyLast(ctx context.Context, nodes []Node, found []seen, p phase) error {
+	for {
+		s, ok := k.next(found, p)
+		if !ok {
+			return nil
+		}
+		if err := k.copy(ctx, nodes, s, false); err != nil || !k.torn.is(&s) {
+			return err
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (g *gang) decide(e *Attempt) (again bool, err error) {
 		return g.unstarted < mostUnstarted, nil
 	}
 	g.unstarted = 0
-	g.setAside(e, root)
+	suspect := g.setAside(e, root)
 	if g.progressed(e) {
 		g.fruitless = 0
 	} else if g.fruitless++; g.fruitless >= mostFruitless {
@@ -32,7 +32,9 @@ func (g *gang) decide(e *Attempt) (again bool, err error) {
 		g.pause, g.next = 0, 0
 		return true, nil
 	}
-	g.restarts++
+	if !suspect {
+		g.restarts++
+	}
 	g.pause, g.next = g.next, min(max(2*g.next, firstPause), longestPause)
 	return g.restarts <= g.Restarts, nil
 }
@@ -75,15 +77,17 @@ func (g *gang) replace(e *Attempt, root Failure) {
 	}
 }
 
-// setAside has later attempts not resume from a checkpoint from which two have failed before their first step.
-func (g *gang) setAside(e *Attempt, root Failure) {
+// setAside has later attempts not resume from a checkpoint from which two have failed before their first step. It reports whether
+// the failure may be the checkpoint's: that is no restart of the program's.
+func (g *gang) setAside(e *Attempt, root Failure) (suspect bool) {
 	if e.Resumed == "" || e.First > 0 || root.Kind != Own {
-		return
+		return false
 	}
 	if g.failedFrom[e.Resumed]++; g.failedFrom[e.Resumed] > 1 {
 		g.Host.SetAside(e.Resumed)
 		maps.DeleteFunc(g.failedFrom, func(name string, _ int) bool { return name == e.Resumed })
 	}
+	return true
 }
 
 // Lost returns the failures of an attempt's nodes that are given up.

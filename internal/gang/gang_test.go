@@ -422,7 +422,7 @@ func TestGang(t *testing.T) {
 			},
 		},
 		{
-			name: "a checkpoint is set aside", config: Config{Restarts: 9}, ok: true,
+			name: "a bad checkpoint is set aside, and costs no restart", ok: true,
 			setup: func(h *testHost) {
 				h.kept = 5
 				h.prepare = func(e *Attempt, _ []int) []Failure {
