@@ -48,7 +48,7 @@ func (s sleeper) work() error {
 	pool, err := gputrain.Open(context.Background(), sim.Config{Endpoint: s.Endpoint}, gputrain.Spec{Nodes: 2, Concurrency: sleeperSlots / 2, Lease: s.Lease},
 		gputrain.WithStateDir(s.State), gputrain.WithResultsDir(s.State), gputrain.WithEvents(func(e gputrain.Event) {
 			if e.Kind == gputrain.EventTask && e.State == "started" {
-				e2etest.Say("started %s", e.Task)
+				e2etest.Say("started %s", e.Name)
 			}
 			if e.Kind == gputrain.EventRetry && !s.Lapses || e.State == gputrain.NodeLost.String() || e.State == gputrain.NodeFailed.String() {
 				mu.Lock()
@@ -87,7 +87,9 @@ func (s sleeper) work() error {
 		var tasks []gputrain.Task
 		for i := range sleeperTasks {
 			gate := []string{"meanwhile", "after"}[i%2]
-			tasks = append(tasks, gputrain.Script(fmt.Sprintf(`cd '%[1]s'; trap 'echo cut >>cut-%[2]d; exit 1' TERM; echo ran >>ran-%[2]d; yes begin | head -n 5000; until [ -e %[3]s ]; do sleep 0.05; done; yes %[2]d | head -n 5000; echo over >>over-%[2]d`, s.Dir, i, gate)))
+			task := gputrain.Script(fmt.Sprintf(`cd '%[1]s'; trap 'echo cut >>cut-%[2]d; exit 1' TERM; echo ran >>ran-%[2]d; yes begin | head -n 5000; until [ -e %[3]s ]; do sleep 0.05; done; yes %[2]d | head -n 5000; echo over >>over-%[2]d`, s.Dir, i, gate))
+			task.Name = fmt.Sprint("script ", i)
+			tasks = append(tasks, task)
 		}
 		results, err := pool.Gather(tasks...)
 		if errs[2] = err; err != nil {
