@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gputrain/gputrain/providers/driver"
-	"github.com/gputrain/gputrain/providers/internal/byname"
 )
 
 // attacks are settings that run a program here, by provider.
@@ -72,8 +71,16 @@ func TestSettingsRunNothing(t *testing.T) {
 	if p, err := New("kubernetes", map[string]any{"kubeconfig": "/tmp/strangers"}); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "says what this computer runs") {
 		t.Errorf("kubernetes, kubeconfig: %v", err)
 	}
+	hosts := map[string]any{"hosts": []any{map[string]any{"addr": "gpu1", "config_file": engine}}}
+	if p, err := New("ssh", hosts); p != nil || !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "Hosts[0].ConfigFile says what this computer runs") {
+		t.Errorf("ssh, config_file: %v", err)
+	}
+	if _, err := New("ssh", hosts, AllowCommands()); err != nil {
+		t.Errorf("ssh, config_file, allowed: %v", err)
+	}
 	for field, value := range map[string]any{
 		"setup": []any{"touch " + ran}, "SSHD": engine, "container": "/tmp/strangers.sif", "sbatch_args": []any{"--prolog=" + engine}, "work-dir": "$(touch " + ran + ")", "Local": true,
+		"login": map[string]any{"addr": "login", "config_file": engine}, "jump": []any{map[string]any{"addr": "door", "ConfigFile": engine}},
 	} {
 		settings := map[string]any{field: value}
 		p, err := New("slurm", settings)
@@ -105,11 +112,6 @@ func TestEveryCredentialIsAttacked(t *testing.T) {
 		}
 		if _, ok := typ.FieldByName("Provider"); ok {
 			t.Errorf("%s has a field Provider, which Accounts takes for the provider's name", c.Name())
-		}
-		for _, name := range byname.Runs[c.Name()] {
-			if _, ok := typ.FieldByName(name); !ok {
-				t.Errorf("%s has no setting %s", c.Name(), name)
-			}
 		}
 	}
 }

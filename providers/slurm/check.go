@@ -69,7 +69,7 @@ func (c Config) checkLogin(f *faults) {
 
 // host adds the mistakes in a host. One without a credential is of the kind driver.ErrAuth.
 func (f *faults) host(field string, h ssh.Host) {
-	if _, err := h.Endpoint(); err != nil {
+	if _, err := h.Route(); err != nil {
 		e := &driver.Error{Provider: providerName, Op: "open", Kind: driver.ErrInvalid, Err: fmt.Errorf("%s, %q: %w", field, h.Addr, err)}
 		if known, ok := errors.AsType[*driver.Error](err); ok {
 			e.Kind, e.Hint, e.Err = known.Kind, known.Hint, fmt.Errorf("%s, %q: %w", field, h.Addr, known.Err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/hops"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/pooltag"
 )
@@ -90,7 +91,7 @@ func parseComment(jobName, text string) comment {
 
 // isEndpoint reports whether an address and a host key are whole.
 func isEndpoint(addr, key string) bool {
-	host, port, err := splitAddr(addr)
+	host, port, err := hops.Split(addr)
 	kind, blob, _ := strings.Cut(key, " ")
 	return err == nil && host != "" && port > 0 && port < 1<<16 && strings.HasPrefix(kind, "ssh-") && blob != ""
 }

@@ -18,7 +18,8 @@ type Config struct {
 	// SSH_AUTH_SOCK, or a key of ~/.ssh: its fields mean what they mean in
 	// [ssh.Host]; Labels have no effect.
 	Login ssh.Host
-	// Jump are the hosts on the way to the login node, in this order. Empty means none.
+	// Jump are the hosts on the way to the login node, in this order. Empty means those of a
+	// ProxyJump for it in ~/.ssh/config, if there are any.
 	Jump []ssh.Host
 	// Local is true if this program runs on the login node: commands run here, and nodes are
 	// reached over TCP. Login and Jump are then empty.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/hops"
 	"github.com/gputrain/gputrain/internal/localnet"
 	gossh "github.com/gputrain/gputrain/internal/ssh"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -48,7 +49,7 @@ func (d *slurmDriver) running(ctx context.Context, id string) (job, error) {
 // dial connects to the address in the job's comment, which root of a compute node can write too. It may be one of the login
 // node's, where jobs can run, but none that no machine has.
 func (d *slurmDriver) dial(ctx context.Context, j job) (net.Conn, error) {
-	if host, _, err := splitAddr(j.comment.addr); err == nil {
+	if host, _, err := hops.Split(j.comment.addr); err == nil {
 		if a, ok := localnet.Parse(host); ok && localnet.Reserved(a) != "" {
 			return nil, &driver.Error{Kind: driver.ErrUnavailable, Err: fmt.Errorf("%w: %s is an address %s; nothing was sent", localnet.ErrLocal, host, localnet.Reserved(a))}
 		}
@@ -57,7 +58,7 @@ func (d *slurmDriver) dial(ctx context.Context, j job) (net.Conn, error) {
 	if !remote {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", j.comment.addr)
 	}
-	client, err := l.connected(ctx)
+	client, err := l.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (d *slurmDriver) dial(ctx context.Context, j job) (net.Conn, error) {
 	if steps {
 		return step(ctx, client, j, d.stepCommand(j))
 	}
-	host, port, err := splitAddr(j.comment.addr)
+	host, port, err := hops.Split(j.comment.addr)
 	if err != nil {
 		return nil, err
 	}

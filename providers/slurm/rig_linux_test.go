@@ -110,7 +110,7 @@ func (r *rig) wantClean() {
 // client returns the client of the login node.
 func (r *rig) client() *gossh.Client {
 	r.Helper()
-	client, err := r.driver.shell.(*login).connected(r.Context())
+	client, err := r.driver.shell.(*login).Client(r.Context())
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -1,10 +1,20 @@
 package ssh
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"testing"
 )
+
+// whole is address as host:port.
+func whole(s string) (string, error) {
+	host, port, err := address(s)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(host, cmp.Or(port, "22")), nil
+}
 
 func TestAddress(t *testing.T) {
 	for in, want := range map[string]string{
@@ -16,7 +26,7 @@ func TestAddress(t *testing.T) {
 		"[2001:db8::1]:1": "[2001:db8::1]:1",
 		"[fe80::1%eth0]":  "[fe80::1%eth0]:22",
 	} {
-		if got, err := address(in); got != want || err != nil {
+		if got, err := whole(in); got != want || err != nil {
 			t.Errorf("address(%q) = %q, %v; want %q", in, got, err, want)
 		}
 	}
@@ -28,7 +38,7 @@ func FuzzAddress(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := address(s)
+		got, err := whole(s)
 		if err != nil {
 			return
 		}
@@ -36,7 +46,7 @@ func FuzzAddress(f *testing.F) {
 		if n, convErr := strconv.Atoi(port); err != nil || convErr != nil || host == "" || n < 1 || n > 65535 {
 			t.Errorf("address(%q) = %q: %v", s, got, err)
 		}
-		if again, err := address(got); again != got || err != nil {
+		if again, err := whole(got); again != got || err != nil {
 			t.Errorf("address(%q) = %q, but address of that is %q, %v", s, got, again, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -13,13 +12,15 @@ import (
 type Config struct {
 	// Hosts are the machines, in the order in which nodes take them.
 	Hosts []Host
+	// Jump are the hosts on the way to all of them, in this order. Empty means, for each, those of its ConfigFile's ProxyJump.
+	Jump []Host
 	// KeepCache leaves ~/.gputrain/cache on the hosts for the next pool. False removes it.
 	KeepCache bool
 }
 
-// A Host is one machine and the way to log in to it.
+// A Host is one machine and the way to log in to it. What it leaves empty is as the user's ~/.ssh/config has it: see ConfigFile.
 type Host struct {
-	// Addr is a host name or an IP address, with ":port" unless that is 22.
+	// Addr is a host name, an IP address or a name of ConfigFile, with ":port" unless that is 22 or in ConfigFile.
 	Addr string
 	// User is the user to log in as. If empty, it is the user of this program.
 	User string
@@ -35,6 +36,10 @@ type Host struct {
 	// HostKey is empty, with names as ssh(1) has them. If empty, it is ~/.ssh/known_hosts, with
 	// the files that ssh(1) reads beside it. A line that cannot be read is a warning of the offer.
 	KnownHosts string
+	// ConfigFile is a file in the form of ssh_config(5), which ssh(1) reads for this package (ssh -G): HostName, User, Port,
+	// IdentityFile, IdentitiesOnly, UserKnownHostsFile and ProxyJump count, by Host, Match and Include. A ProxyCommand is refused
+	// with [driver.ErrUnsupported]. Empty is ~/.ssh/config, if it is there, and "none" is no file. It may begin with "~/".
+	ConfigFile string
 	// Labels are labels by which tasks can choose the host: see gputrain.OnLabels.
 	Labels map[string]string
 }
@@ -46,8 +51,8 @@ var _ driver.Provider = driver.RegisterConfig(Config{})
 // Name returns "ssh".
 func (Config) Name() string { return provider }
 
-// Open checks every host and contacts none. One error reports all faults.
-func (c Config) Open(context.Context) (driver.Driver, error) {
+// Open checks every host and contacts none, except as ConfigFile says (a Match exec, a CanonicalizeHostname). One error reports all faults.
+func (c Config) Open(ctx context.Context) (driver.Driver, error) {
 	if len(c.Hosts) == 0 {
 		return nil, &driver.Error{
 			Provider: provider, Op: "open", Kind: driver.ErrInvalid,
@@ -58,17 +63,22 @@ func (c Config) Open(context.Context) (driver.Driver, error) {
 	d := &sshDriver{keepCache: c.KeepCache}
 	seen := map[string]int{}
 	var faults []error
+	jumps := false
 	for i, h := range c.Hosts {
-		endpoint, warnings, err := h.endpoint()
+		r, err := h.route(ctx, c.Jump, mostJumps)
 		if err != nil {
 			faults = append(faults, hostError(i, h, err))
 			continue
 		}
-		seen[endpoint.Addr]++
-		d.hosts = append(d.hosts, newHost(endpoint, h.Labels, warnings, seen[endpoint.Addr]))
+		jumps = jumps || len(r.hops) > 1
+		seen[r.name]++
+		d.hosts = append(d.hosts, newHost(r, h.Labels, seen[r.name]))
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
+	}
+	if jumps {
+		return newDialer(d), nil
 	}
 	return d, nil
 }
@@ -92,38 +102,4 @@ func hostError(i int, h Host, err error) error {
 		e.Kind, e.Hint = f.kind, f.hint
 	}
 	return e
-}
-
-// Endpoint checks the host, with its key file and its known_hosts file, and returns the endpoint to log in to, with the
-// defaults filled in. It contacts nothing. The error is a [*driver.Error] of the kind [driver.ErrInvalid] or
-// [driver.ErrAuth], for a provider that reaches its machines through such a host.
-func (h Host) Endpoint() (driver.Endpoint, error) {
-	e, _, err := h.endpoint()
-	if f, ok := errors.AsType[*fault](err); ok {
-		return e, &driver.Error{Kind: f.kind, Err: f, Hint: f.hint}
-	}
-	return e, err
-}
-
-// endpoint checks the host and fills in its defaults.
-func (h Host) endpoint() (e driver.Endpoint, warnings []string, err error) {
-	addr, err := address(h.Addr)
-	if err != nil {
-		return driver.Endpoint{}, nil, err
-	}
-	e = driver.Endpoint{Addr: addr, User: h.User}
-	if e.User == "" {
-		if e.User, err = currentUser(); err != nil {
-			return e, nil, err
-		}
-	}
-	if e.KeyFile, e.KeyFiles, e.Agent, err = identity(h.KeyFile); err != nil {
-		return e, nil, err
-	}
-	if key := strings.TrimSpace(h.HostKey); key != "" {
-		e.HostKeys = []string{key}
-		return e, nil, checkHostKey(key)
-	}
-	e.KnownHosts, warnings, err = knownHosts(h.KnownHosts)
-	return e, warnings, err
 }

@@ -41,6 +41,13 @@
 //
 //	ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub
 //
+// # As ssh(1) is configured
+//
+// What a [Host] leaves empty is as ~/.ssh/config has it: the name, user, port, keys and known_hosts file of a Host or Match entry,
+// and the hosts on the way (ProxyJump), which [Config.Jump] names otherwise. ssh(1) itself reads the file, by ssh -G, so it must be
+// installed; without it, the offer has a warning. A host's ID is its Addr, and does not change with the file. A connection goes
+// through the hosts on the way by their forwarding or, if they forbid that, by a program there that passes bytes on.
+//
 // # Which node is where
 //
 // Nodes take the hosts in their order. A replacement takes a host that the pool has not used
@@ -62,6 +69,7 @@
 //     for five seconds, as an SSH server may be restarting; or nothing answered for a minute.
 //     The pool waits a minute for a host that was its node before, which may be restarting, and
 //     tries again.
+//   - [driver.ErrUnsupported]: ~/.ssh/config has a ProxyCommand for the host. Name the hosts on the way in [Config.Jump].
 //   - [driver.ErrNoOffers]: the host has less than the Spec asks for.
 //
 // # What stays behind

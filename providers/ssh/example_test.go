@@ -54,8 +54,8 @@ func ExampleConfig_Name() {
 }
 
 // Another provider can reach its machines through a host, such as a cluster's login node.
-func ExampleHost_Endpoint() {
-	_, err := ssh.Host{Addr: "me@login.lab"}.Endpoint()
+func ExampleHost_Route() {
+	_, err := ssh.Host{Addr: "me@login.lab"}.Route()
 	fmt.Println(err)
 	// Output: invalid: Addr holds a user name; write the part before the @ into User
 }

@@ -24,8 +24,9 @@ type sshDriver struct {
 
 // A host is a machine, or one of several places on it.
 type host struct {
-	id       string
-	endpoint driver.Endpoint //secretvet:ignore a host has no password
+	id, addr string            // addr is host:port as the user writes it
+	endpoint driver.Endpoint   //secretvet:ignore a host has no password
+	jumps    []driver.Endpoint //secretvet:ignore nor have those on the way
 	labels   map[string]string
 	warnings []string // of its offer
 
@@ -37,12 +38,13 @@ type host struct {
 // newHost returns a free host. The nth place on one address, counted from 1, has an ID of its
 // own. IDs are the same in every program with the same Config, so that another program can take
 // over the pool.
-func newHost(endpoint driver.Endpoint, labels map[string]string, warnings []string, nth int) *host {
-	id := endpoint.Addr
+func newHost(r route, labels map[string]string, nth int) *host {
+	id := r.name
 	if nth > 1 {
 		id = fmt.Sprintf("%s#%d", id, nth)
 	}
-	return &host{id: id, endpoint: endpoint, labels: maps.Clone(labels), warnings: warnings}
+	last := len(r.hops) - 1
+	return &host{id: id, addr: r.name, endpoint: r.hops[last], jumps: r.hops[:last], labels: maps.Clone(labels), warnings: r.warnings}
 }
 
 func (d *sshDriver) Capabilities() driver.Capabilities {
@@ -182,8 +184,8 @@ func (h *host) offer() driver.Offer {
 		Provider:     provider,
 		ID:           h.id,
 		InstanceType: "host",
-		Region:       h.endpoint.Addr,
-		Host:         h.endpoint.Addr, // also of its other places
+		Region:       h.addr,
+		Host:         h.addr, // also of its other places
 		HourlyUSD:    driver.USD(0),
 		Available:    1,
 		Warnings:     slices.Clone(h.warnings),

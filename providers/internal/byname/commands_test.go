@@ -3,6 +3,7 @@ package byname
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/gputrain/gputrain/providers/driver"
@@ -12,9 +13,10 @@ func TestACommandIsFoundAnywhere(t *testing.T) {
 	type inner struct{ A, B string }
 	for want, v := range map[string]any{
 		"it": driver.Secret(" cmd://x"), "it[1]": []string{"", "cmd://x"}, `it["k"]`: map[string]string{"k": "cmd://x"},
-		"it[0].B": []inner{{B: "cmd://x"}}, "": []any{"CMD://x", "xcmd://", 7}[0],
+		"it[0].B": []inner{{B: "cmd://x"}}, "": []any{"CMD://x", "xcmd://", 7}[0], "it[1].A": []inner{{}, {A: "a program"}},
 	} {
-		if got := findCommand("it", reflect.ValueOf(v)); got != want {
+		got, _, _ := strings.Cut(findCommand([]string{"it.A"}, "it", "it", reflect.ValueOf(v)), " ")
+		if got != want {
 			t.Errorf("in %v it is at %q, not %q", v, got, want)
 		}
 	}
