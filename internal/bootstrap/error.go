@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -59,6 +60,15 @@ func ended(p Phase, exit supervisor.Exit, limit time.Duration) *Error {
 	}
 	return e
 }
+
+// A lateAll ends all phases, after so long.
+type lateAll time.Duration
+
+func (l lateAll) Error() string {
+	return fmt.Sprintf("the phases were not done after %v together; a longer BootstrapTimeout gives them more time", time.Duration(l))
+}
+
+func (lateAll) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // late returns the error of a phase that was ended for its time.
 func late(limit time.Duration) error {

@@ -76,6 +76,8 @@ type Options struct {
 	// Baked is the BakeKey of the image that the machine was started from. Empty means that it was started from another
 	// one.
 	Baked string
+	// Within bounds all phases together. Zero means that each has its own limit alone.
+	Within time.Duration
 
 	release *uv.Release // in tests; nil is the pinned one
 }
@@ -109,6 +111,11 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 	if opts.Baked != "" {
 		phases = slices.Insert(phases, 0, Phase{Name: BakedPhase, Key: opts.Baked, kind: baked})
 	}
+	if opts.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.Within, lateAll(opts.Within))
+		defer cancel()
+	}
 	for _, p := range phases {
 		opts.Event(p, Started, 0)
 		start := time.Now()
@@ -118,6 +125,9 @@ func Run(ctx context.Context, node Runner, sync SyncFunc, img Image, opts Option
 		case err != nil:
 			opts.Event(p, Failed, elapsed)
 			err.Elapsed = elapsed
+			if late, ok := context.Cause(ctx).(lateAll); ok {
+				err.Cause, err.Err = supervisor.TimedOut, late
+			}
 			return err
 		case cached:
 			opts.Event(p, Cached, elapsed)

@@ -141,6 +141,18 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A limit of all phases ends the one that runs then.
+func TestTimeoutOfAll(t *testing.T) {
+	var failed *Error
+	err := Run(t.Context(), newNode(t), noSync, Image{Setup: []string{"true", "echo waiting; sleep 600"}}, Options{Within: 2 * time.Second})
+	if !errors.As(err, &failed) || failed.Cause != supervisor.TimedOut || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "BootstrapTimeout") {
+		t.Errorf("%v", err)
+	}
+	if err := Run(t.Context(), newNode(t), noSync, Image{Setup: []string{"true"}}, Options{Within: time.Hour}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := Run(ctx, newNode(t), noSync, Image{Setup: []string{"sleep 600"}}, Options{

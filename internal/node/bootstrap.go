@@ -36,6 +36,7 @@ func (n *Node) bootstrap() error {
 		Base:   func(b bootstrap.Base) { base = b },
 		Event:  n.owner.Phase,
 		Baked:  n.baked(),
+		Within: n.Capabilities().BootstrapTimeout,
 	})
 	phases.Flush()
 	if err != nil {

@@ -24,7 +24,7 @@ var data = map[string]string{
 	"local":         "Dir PassEnv",
 	"massedcompute": "APIKey Coupon Endpoint ImageID KeepPassword RequestTimeout",
 	"novita":        "APIKey AllowPasswordAtFirstContact ClusterID Endpoint Image MinCUDAVersion RegistryAuthID RegistryPassword RegistryUser RequestTimeout RootFSSize",
-	"runpod":        "APIKey BidMultiplier CPUClock Cloud ClusterMode ContainerDiskGB CountryCodes DataCenterIDs Endpoint ExcludeCountryCodes GlobalNetworking Image MinCUDAVersion MinDownloadMbps MinUploadMbps PodEndpoint Ports ProvisionTimeout RegistryAuth RequestTimeout TerminateAfter Ubuntu VolumeGB VolumeMountPath",
+	"runpod":        "APIKey BidMultiplier BootstrapTimeout CPUClock Cloud ClusterMode ContainerDiskGB CountryCodes DataCenterIDs Endpoint ExcludeCountryCodes GlobalNetworking Image InstanceTimeout MinCUDAVersion MinDownloadMbps MinUploadMbps PodEndpoint Ports ProvisionTimeout RegistryAuth RequestTimeout TerminateAfter Ubuntu VolumeGB VolumeMountPath",
 	"scaleway":      "Endpoint Image ProjectID RequestTimeout SecretKey USDPerEUR Zone",
 	"sim":           "Account Endpoint Token",
 	"slurm":         "Account CPUsPerGPU Clusters CommandTimeout Constraint Exclusive GPUNames HourlyUSD Jump.Addr Jump.HostKey Jump.KeyFile Jump.KnownHosts Jump.Labels Jump.User Login.Addr Login.HostKey Login.KeyFile Login.KnownHosts Login.Labels Login.User MemoryPerGPUGiB Partitions PollInterval Ports PreemptiblePartitions QOS QueueTimeout Reach Reservation TimeLimit",

@@ -71,6 +71,9 @@ type Capabilities struct {
 	// ProvisionTimeout bounds the time from a machine's launch until its SSH server answers.
 	// Zero means [DefaultProvisionTimeout].
 	ProvisionTimeout time.Duration
+	// BootstrapTimeout bounds the preparation of a machine from then on: all phases of the spec's Image together. Zero
+	// means that only Image.PhaseTimeout bounds it.
+	BootstrapTimeout time.Duration
 }
 
 // Images describe how a provider rents containers of images.

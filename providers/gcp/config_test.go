@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
@@ -227,5 +228,25 @@ func TestListEndsWithItsContext(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 		}
 		cancel()
+	}
+}
+
+// RequestTimeout bounds each try of each call: a server that never answers ends a list by itself.
+func TestRequestTimeout(t *testing.T) {
+	f := startFake(t)
+	cfg := f.config()
+	cfg.RequestTimeout = time.Second
+	d, err := cfg.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	f.Inject(fakecloud.Fault{Times: -1, Hold: never})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second) // the first try may take 60 seconds by default
+	defer cancel()
+	if _, err := d.List(ctx, ""); !errors.Is(err, driver.ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }

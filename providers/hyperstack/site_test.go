@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
@@ -209,5 +211,20 @@ func TestNetworkOptimised(t *testing.T) {
 	}
 	if _, err := d.Launch(t.Context(), req); err != nil {
 		t.Error(err)
+	}
+}
+
+// NetworkOptimisedRegions are where a pool with NetworkOptimised is rented.
+func TestNetworkOptimisedRegions(t *testing.T) {
+	t.Parallel()
+	f := startFake(t)
+	cfg := f.config()
+	cfg.NetworkOptimised, cfg.NetworkOptimisedRegions = true, []string{"norway-1"}
+	var regions []string
+	for _, o := range cloudtest.AllOffers(t, cloudtest.Prepared(t, cfg), gputrain.Spec{Accelerator: accelerators.A100()}.Query()) {
+		regions = append(regions, o.Region)
+	}
+	if len(regions) == 0 || slices.ContainsFunc(regions, func(r string) bool { return r != "NORWAY-1" }) {
+		t.Errorf("%q", regions)
 	}
 }

@@ -81,6 +81,13 @@ type Config struct {
 	// ProvisionTimeout bounds the time until a pod's SSH answers, including the pull of its
 	// image. Zero means gputrain.DefaultProvisionTimeout.
 	ProvisionTimeout time.Duration
+	// BootstrapTimeout bounds the preparation of a node from then on, all phases of the Spec's Image together. Zero means
+	// that only Image.PhaseTimeout bounds it.
+	BootstrapTimeout time.Duration
+	// InstanceTimeout bounds how long a pod whose SSH server is up waits for its pool; then it deletes itself. One that has
+	// none ProvisionTimeout after its start waits as much longer. Zero means 5 minutes. Members of a cluster cannot end
+	// themselves.
+	InstanceTimeout time.Duration
 	// RequestTimeout bounds one API call. Zero means 30 seconds. The old API gets twice that.
 	RequestTimeout time.Duration
 	// Endpoint replaces https://api.runpod.io: a proxy, a test server. If empty, it is RunPod's
@@ -203,7 +210,8 @@ func (c Config) validate() error {
 	require(all(c.Ports, portForm), "Ports is %q; they are like 8888/http and 5000/tcp", c.Ports)
 	require(c.CPUClock == "" || clockForm.MatchString(c.CPUClock), "CPUClock %q is not like 3c", c.CPUClock)
 	require(c.BidMultiplier == 0 || c.BidMultiplier >= 1 && !math.IsInf(c.BidMultiplier, 0), "BidMultiplier is %v; RunPod refuses a bid below its lowest", c.BidMultiplier)
-	require(c.ProvisionTimeout >= 0 && c.RequestTimeout >= 0, "a timeout is negative")
+	require(c.ProvisionTimeout >= 0 && c.BootstrapTimeout >= 0 && c.RequestTimeout >= 0, "a timeout is negative")
+	require(c.InstanceTimeout == 0 || c.InstanceTimeout >= time.Second, "InstanceTimeout is %v; it is a second at least", c.InstanceTimeout)
 	faults.Endpoint("Endpoint", c.endpoint(), defaultEndpoint)
 	faults.Endpoint("PodEndpoint", c.podEndpoint(), defaultEndpoint)
 	if c.ClusterMode == Instant {
@@ -256,6 +264,8 @@ func (c Config) requestTimeout() time.Duration { return cmp.Or(c.RequestTimeout,
 func (c Config) provisionTimeout() time.Duration {
 	return cmp.Or(c.ProvisionTimeout, driver.DefaultProvisionTimeout)
 }
+
+func (c Config) instanceTimeout() time.Duration { return cmp.Or(c.InstanceTimeout, 5*time.Minute) }
 
 func (c Config) cpuFlavour() string { return "cpu" + cmp.Or(c.CPUClock, "3c") }
 

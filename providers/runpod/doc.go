@@ -57,6 +57,8 @@
 //	BidMultiplier       1            of the lowest bid that is taken
 //	TerminateAfter      false        spot pods have it always
 //	ProvisionTimeout    10 minutes   from launch until SSH answers
+//	BootstrapTimeout    none         of all phases of the Spec's Image together
+//	InstanceTimeout     5 minutes    for which a pod with SSH waits for its pool
 //	RequestTimeout      30 seconds   of one call; GraphQL has twice that
 //	Endpoint            https://api.runpod.io
 //	PodEndpoint         https://api.runpod.io, for pods that end themselves
@@ -70,7 +72,7 @@
 // reasons: sold out, in another cloud, without network volumes or global networking. RunPod does not
 // tell on which host a pod will be.
 //
-// The Spec's Image.PhaseTimeout bounds the preparation of a node, and Spec.Lease the life of a
+// The Spec's Image.PhaseTimeout bounds each phase of the preparation of a node, and Spec.Lease the life of a
 // node without its client. Spec.Mounts attaches a network volume: Source is its ID or its name,
 // and the pool is rented where the volume is.
 //
@@ -108,8 +110,8 @@
 // # When the client is gone
 //
 // A node whose lease or TTL runs out deletes its pod, with the key that RunPod gives every pod
-// for itself. A pod that no client has reached within ProvisionTimeout and the lease does so
-// too, and so does any pod ten minutes after the pool's TTL. If RunPod has a timer (spot,
+// for itself. A pod that no client has taken over within InstanceTimeout after its SSH server
+// has begun does so too, and so does any pod ten minutes after the pool's TTL. If RunPod has a timer (spot,
 // TerminateAfter), RunPod also ends the pod then. A member of an Instant Cluster cannot leave
 // it and has no key for it: its client, or [gputrain.Reap], ends the cluster. The members of a
 // cluster end together, so that none is replaced.

@@ -104,15 +104,16 @@ func TestLaunchSends(t *testing.T) {
 		{"defaults", opCreate, nil, gputrain.Spec{Accelerator: gpu}, map[string]any{
 			"name": "gputrain-pool-a1b2c3d4-0", "image": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu24.04", "cloud": "SECURE", "disk": 50.0, "ports": `["22/tcp"]`,
 			"gpu": `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.8"}`, "mounts": `{"persistent":{"path":"/workspace","size":20}}`,
-			"registry": "reg1", "startSsh": true, "dataCenterIds": nil, "globalNetworking": nil, "env.GPUTRAIN_FIRST_DEADLINE": "660", "env.GPUTRAIN_TAG_POOL": "pool-a1b2c3d4",
+			"registry": "reg1", "startSsh": true, "dataCenterIds": nil, "globalNetworking": nil, "env.GPUTRAIN_FIRST_DEADLINE": "900", "env.GPUTRAIN_READY_DEADLINE": "300", "env.GPUTRAIN_TAG_POOL": "pool-a1b2c3d4",
 			"env.GPUTRAIN_TAG_NODES": "pool-a1b2c3d4-0", "env.GPUTRAIN_TAG_EXPIRES": "2030-01-02T03:04:05Z",
 		}},
 		{"settings", opCreate, func(c *Config) {
 			c.Image, c.MinCUDAVersion, c.ContainerDiskGB, c.VolumeGB, c.VolumeMountPath, c.Ports, c.ProvisionTimeout = "me/x:1", "12.4", 30, 10, "/v", []string{"22/tcp", "8888/http"}, time.Minute
+			c.InstanceTimeout = 2 * time.Minute
 		}, gputrain.Spec{Accelerator: gpu, DiskGiB: 100, VCPUs: 7, MemoryGiB: 64}, map[string]any{
 			"image": "me/x:1", "disk": 108.0, "ports": `["22/tcp","8888/http"]`, "mounts": `{"persistent":{"path":"/v","size":10}}`,
 			"gpu":                         `{"count":2,"id":"` + h100 + `","minCudaVersion":"12.4","minRamPerGpu":32,"minVcpuCountPerGpu":4}`,
-			"env.GPUTRAIN_FIRST_DEADLINE": "120",
+			"env.GPUTRAIN_FIRST_DEADLINE": "180", "env.GPUTRAIN_READY_DEADLINE": "120",
 		}},
 		{"no volume, community", opRent, func(c *Config) { c.VolumeGB, c.Cloud, c.Ubuntu = -1, Community, "22.04" }, gputrain.Spec{Accelerator: gpu, Nodes: 2}, map[string]any{
 			"volumeInGb": 0.0, "cloudType": "COMMUNITY", "supportPublicIp": true, "terminateAfter": nil, "imageName": "nvidia/cuda:12.8.0-cudnn-runtime-ubuntu22.04",

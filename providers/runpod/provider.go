@@ -91,7 +91,7 @@ func (a *api) Capabilities() driver.Capabilities {
 		Images: &driver.Images{
 			Configured: a.cfg.Image, NoLogin: "; make a credential for it in RunPod's console, under Settings, and set Config.RegistryAuth to its name",
 		},
-		ProvisionTimeout: a.cfg.provisionTimeout(),
+		ProvisionTimeout: a.cfg.provisionTimeout(), BootstrapTimeout: a.cfg.BootstrapTimeout,
 	}
 }
 

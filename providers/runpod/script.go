@@ -44,7 +44,8 @@ func (a *api) environment(pool driver.PoolInfo, offerID string, nodes []driver.N
 		"PUBLIC_KEY":              strings.TrimSpace(pool.AuthorizedKey),
 		envHostKey:                strings.Join(private, ","),
 		"GPUTRAIN_DESTRUCT":       base64.StdEncoding.EncodeToString([]byte(a.destruct())),
-		"GPUTRAIN_FIRST_DEADLINE": seconds(a.cfg.provisionTimeout() + pool.Lease),
+		"GPUTRAIN_FIRST_DEADLINE": seconds(a.cfg.provisionTimeout() + a.cfg.instanceTimeout()),
+		"GPUTRAIN_READY_DEADLINE": seconds(a.cfg.instanceTimeout()),
 	}
 	if !pool.Expires.IsZero() {
 		env["GPUTRAIN_LAST_DEADLINE"] = seconds(max(pool.Expires.Sub(now), 0) + afterTTL)

@@ -79,12 +79,15 @@ func TestPodsCallRunPodItself(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	f := startFake(t)
 	cfg := f.config()
-	cfg.ProvisionTimeout = 5 * time.Minute
+	cfg.ProvisionTimeout, cfg.InstanceTimeout, cfg.BootstrapTimeout = 5*time.Minute, time.Minute, 7*time.Minute
 	d := open(t, cfg).(*podDriver)
+	if caps := d.Capabilities(); caps.ProvisionTimeout != cfg.ProvisionTimeout || caps.BootstrapTimeout != cfg.BootstrapTimeout {
+		t.Errorf("%+v", caps)
+	}
 	req := request(t, d, gputrain.Spec{Accelerator: accelerators.H100()}, 1)
 	now := time.Now()
 	env := d.api.environment(req.Pool, req.Offer.ID, req.Nodes, now)
-	if env["GPUTRAIN_FIRST_DEADLINE"] != "360" || env["GPUTRAIN_LAST_DEADLINE"] != "" {
+	if env["GPUTRAIN_FIRST_DEADLINE"] != "360" || env["GPUTRAIN_READY_DEADLINE"] != "60" || env["GPUTRAIN_LAST_DEADLINE"] != "" {
 		t.Errorf("%v", env)
 	}
 	for ttl, want := range map[time.Duration]string{time.Hour: "4200", -time.Hour: "600"} {

@@ -30,14 +30,15 @@ mkdir -p /run/gputrain /run/sshd /etc/ssh "$home/.ssh"
 chmod 755 /run/sshd
 echo "$GPUTRAIN_DESTRUCT" | base64 -d >/run/gputrain/destruct
 
-# Nobody took the node over: its client died before it could.
-(
-	sleep "$GPUTRAIN_FIRST_DEADLINE"
+# If nobody has taken the node over by then, its client has died before it could.
+unless_taken() {
+	sleep "$1"
 	for taken in "$home/.gputrain" /tmp/gputrain-0*; do
-		[ ! -e "$taken" ] || exit 0
+		[ ! -e "$taken" ] || return
 	done
 	destruct
-) &
+}
+unless_taken "$GPUTRAIN_FIRST_DEADLINE" &
 # The pool's TTL is over, and the node has not ended itself.
 if [ -n "${GPUTRAIN_LAST_DEADLINE-}" ]; then
 	(
@@ -71,6 +72,7 @@ PidFile none
 PrintMotd no
 Subsystem sftp internal-sftp
 EOF
+unless_taken "$GPUTRAIN_READY_DEADLINE" &
 while :; do
 	"$(command -v sshd)" -D -e -f /etc/ssh/gputrain_sshd_config
 	sleep 5

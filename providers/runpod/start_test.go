@@ -52,7 +52,7 @@ func TestStart(t *testing.T) {
 	client := keyPair(t)
 	req.Pool.AuthorizedKey = client.Public
 	env := d.api.environment(req.Pool, req.Offer.ID, req.Nodes, time.Now())
-	env["GPUTRAIN_FIRST_DEADLINE"], env["NODE_RANK"] = "2", "1" // as the second member of a cluster
+	env["GPUTRAIN_FIRST_DEADLINE"], env["GPUTRAIN_READY_DEADLINE"], env["NODE_RANK"] = "3600", "2", "1" // as the second member of a cluster
 	env["RUNPOD_POD_ID"], env["RUNPOD_API_KEY"], env["FROM_IMAGE"], env["HOME"] = "podx", "rpa_POD_x", "yes sir", "/elsewhere"
 
 	stub := filepath.Join(t.TempDir(), "curl")
