@@ -152,14 +152,14 @@ func (r *rig) linkOf(rank int) *opensshtest.Link {
 }
 
 // inEach runs shell text in every container, independently of the pool. If memory is short, the kernel may kill that
-// shell. Then inEach runs it again.
+// shell (137), or what would start it (126 and 128, of the container engine). Then inEach runs it again.
 func (r *rig) inEach(t testing.TB, text string) map[int]string {
 	said := map[int]string{}
 	for _, n := range r.live() {
 		e2etest.Until(t, "memory in the container", func() bool {
 			out, err := exec.Command("docker", "exec", n.ID, "sh", "-c", text).Output()
 			said[n.Rank] = strings.TrimSpace(string(out))
-			if e := (*exec.ExitError)(nil); errors.As(err, &e) && e.ExitCode() == 137 {
+			if e := (*exec.ExitError)(nil); errors.As(err, &e) && slices.Contains([]int{126, 128, 137}, e.ExitCode()) {
 				return false
 			}
 			if err != nil {
