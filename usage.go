@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
+	"github.com/gputrain/gputrain/internal/camel"
 	"github.com/gputrain/gputrain/internal/fleet"
 	"github.com/gputrain/gputrain/internal/node"
 	"github.com/gputrain/gputrain/internal/telemetry"
@@ -52,7 +53,7 @@ type AcceleratorSample struct {
 	Slowed string
 }
 
-// MarshalJSON writes null for numbers that the device does not report.
+// MarshalJSON writes names in camel case, and null for numbers that the device does not report.
 func (s AcceleratorSample) MarshalJSON() ([]byte, error) {
 	told := func(v float64) *float64 {
 		if math.IsNaN(v) {
@@ -60,11 +61,11 @@ func (s AcceleratorSample) MarshalJSON() ([]byte, error) {
 		}
 		return &v
 	}
-	return json.Marshal(struct {
+	return camel.Marshal(struct {
 		Device                                                           string
 		Utilization, MemoryGiB, MemoryTotalGiB, Celsius, Watts, ClockMHz *float64
 		Uncorrected                                                      int64
-		Slowed                                                           string `json:",omitzero"`
+		Slowed                                                           string `json:"slowed,omitzero"`
 	}{s.Device, told(s.Utilization), told(s.MemoryGiB), told(s.MemoryTotalGiB), told(s.Celsius), told(s.Watts), told(s.ClockMHz), s.Uncorrected, s.Slowed})
 }
 

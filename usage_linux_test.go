@@ -69,7 +69,7 @@ func TestSamplesOfAccelerators(t *testing.T) {
 	if s.Device != "0000:01:00.0" || s.Utilization != 97 || s.MemoryGiB != 40 || s.MemoryTotalGiB != 80 || s.Celsius != 33 || s.ClockMHz != 210 || !math.IsNaN(s.Watts) || s.Uncorrected != -1 {
 		t.Errorf("%+v", s)
 	}
-	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(text), `"Watts":null`) || !strings.Contains(string(text), `"Utilization":97`) {
+	if text, err := json.Marshal(s); err != nil || !strings.Contains(string(text), `"watts":null`) || !strings.Contains(string(text), `"utilization":97`) {
 		t.Errorf("%s, %v", text, err)
 	}
 	f.Set(0, map[string]string{"utilization.gpu": "3"})

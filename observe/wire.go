@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/camel"
 	"github.com/gputrain/gputrain/internal/printable"
 )
 
@@ -20,40 +21,47 @@ type entryForm struct {
 }
 
 type eventForm struct {
-	Seq           int64                  `json:"seq,omitzero"`
-	Time          time.Time              `json:"time"`
-	Pool          string                 `json:"pool,omitzero"`
-	Kind          string                 `json:"kind"`
-	State         string                 `json:"state,omitzero"`
-	Node          int                    `json:"node"`
-	At            *gputrain.Node         `json:"at,omitzero"`      // only of EventNode
-	Machine       string                 `json:"machine,omitzero"` // At.ID of failures: the rank may be another machine's by now
-	Err           *errorForm             `json:"error,omitzero"`
-	Elapsed       float64                `json:"elapsed,omitzero"` // seconds
-	Until         time.Time              `json:"until,omitzero"`
-	Task          string                 `json:"task,omitzero"`
-	Name          string                 `json:"name,omitzero"`
-	Attempt       int                    `json:"attempt,omitzero"`
-	Ended         *gputrain.AttemptEnd   `json:"ended,omitzero"`
-	Nodes         []int                  `json:"nodes,omitzero"`
-	Phase         string                 `json:"phase,omitzero"`
-	Usual         float64                `json:"usual,omitzero"` // in seconds
-	Progress      gputrain.Progress      `json:"progress,omitzero"`
-	HostKey       string                 `json:"hostKey,omitzero"`
-	HostKeySource gputrain.HostKeySource `json:"hostKeySource,omitzero"`
-	Path          string                 `json:"path,omitzero"`
-	Bytes         int64                  `json:"bytes,omitzero"`
-	TotalBytes    int64                  `json:"totalBytes,omitzero"`
-	Rate          float64                `json:"bytesPerSecond,omitzero"`
-	Offer         *gputrain.Offer        `json:"offer,omitzero"`
-	Cost          *gputrain.Cost         `json:"cost,omitzero"`
-	Spec          json.RawMessage        `json:"spec,omitzero"`
-	Epoch         int                    `json:"epoch,omitzero"` // a training's attempt, in older files
-	Step          *stepForm              `json:"step,omitzero"`
-	Usage         *gputrain.Usage        `json:"usage,omitzero"`
-	Omitted       int                    `json:"omitted,omitzero"`
-	Tally         *gputrain.Tally        `json:"tally,omitzero"`
+	Seq           int64                      `json:"seq,omitzero"`
+	Time          time.Time                  `json:"time"`
+	Pool          string                     `json:"pool,omitzero"`
+	Kind          string                     `json:"kind"`
+	State         string                     `json:"state,omitzero"`
+	Node          int                        `json:"node"`
+	At            named[gputrain.Node]       `json:"at,omitzero"`      // only of EventNode
+	Machine       string                     `json:"machine,omitzero"` // At.ID of failures: the rank may be another machine's by now
+	Err           *errorForm                 `json:"error,omitzero"`
+	Elapsed       float64                    `json:"elapsed,omitzero"` // seconds
+	Until         time.Time                  `json:"until,omitzero"`
+	Task          string                     `json:"task,omitzero"`
+	Name          string                     `json:"name,omitzero"`
+	Attempt       int                        `json:"attempt,omitzero"`
+	Ended         named[gputrain.AttemptEnd] `json:"ended,omitzero"`
+	Nodes         []int                      `json:"nodes,omitzero"`
+	Phase         string                     `json:"phase,omitzero"`
+	Usual         float64                    `json:"usual,omitzero"` // in seconds
+	Progress      named[gputrain.Progress]   `json:"progress,omitzero"`
+	HostKey       string                     `json:"hostKey,omitzero"`
+	HostKeySource gputrain.HostKeySource     `json:"hostKeySource,omitzero"`
+	Path          string                     `json:"path,omitzero"`
+	Bytes         int64                      `json:"bytes,omitzero"`
+	TotalBytes    int64                      `json:"totalBytes,omitzero"`
+	Rate          float64                    `json:"bytesPerSecond,omitzero"`
+	Offer         named[gputrain.Offer]      `json:"offer,omitzero"`
+	Cost          named[gputrain.Cost]       `json:"cost,omitzero"`
+	Spec          json.RawMessage            `json:"spec,omitzero"`
+	Epoch         int                        `json:"epoch,omitzero"` // a training's attempt, in older files
+	Step          *stepForm                  `json:"step,omitzero"`
+	Usage         named[gputrain.Usage]      `json:"usage,omitzero"`
+	Omitted       int                        `json:"omitted,omitzero"`
+	Tally         named[gputrain.Tally]      `json:"tally,omitzero"`
 }
+
+// A named value is written by the names of its fields in camel case. Files of before have the fields' own, which are read too.
+type named[T any] struct{ Of *T }
+
+func (n named[T]) MarshalJSON() ([]byte, error) { return camel.Marshal(n.Of) }
+
+func (n *named[T]) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &n.Of) }
 
 type stepForm struct {
 	N      int64          `json:"n"`
@@ -112,14 +120,17 @@ func (e Entry) form() entryForm {
 func formOf(ev *gputrain.Event) *eventForm {
 	f := &eventForm{
 		Seq: ev.Seq, Time: ev.Time, Pool: ev.Pool, Kind: ev.Kind.String(), State: ev.State, Node: ev.Node, Elapsed: ev.Elapsed.Seconds(), Until: ev.Until,
-		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: ev.Ended, Nodes: ev.Nodes, Phase: ev.Phase, Usual: ev.Usual.Seconds(), Progress: ev.Progress, HostKey: ev.HostKey,
-		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: ev.Offer,
-		Cost: ev.Cost, Omitted: ev.Omitted, Tally: ev.Tally,
+		Task: ev.Task, Name: ev.Name, Attempt: ev.Attempt, Ended: named[gputrain.AttemptEnd]{ev.Ended}, Nodes: ev.Nodes, Phase: ev.Phase, Usual: ev.Usual.Seconds(), HostKey: ev.HostKey,
+		HostKeySource: ev.HostKeySource, Path: ev.Path, Bytes: ev.Bytes, TotalBytes: ev.TotalBytes, Rate: finite(ev.BytesPerSecond), Offer: named[gputrain.Offer]{ev.Offer},
+		Cost: named[gputrain.Cost]{ev.Cost}, Omitted: ev.Omitted, Tally: named[gputrain.Tally]{ev.Tally},
 	}
 	if ev.Kind == gputrain.EventNode {
-		f.At = &ev.At
+		f.At.Of = &ev.At
 	} else if ev.Err != nil {
 		f.Machine = ev.At.ID
+	}
+	if ev.Progress != (gputrain.Progress{}) {
+		f.Progress.Of = &ev.Progress
 	}
 	if ev.Err != nil {
 		tail, stack := detailsOf(ev.Err)
@@ -138,10 +149,10 @@ func formOf(ev *gputrain.Event) *eventForm {
 		}
 	}
 	if len(ev.Usage.Accelerators) > 0 || ev.Usage.Host != nil {
-		f.Usage = &ev.Usage
+		f.Usage.Of = &ev.Usage
 	}
 	if ev.Spec != nil {
-		f.Spec, _ = json.Marshal(ev.Spec) // without it the rest is still worth having
+		f.Spec, _ = camel.Marshal(ev.Spec) // without it the rest is still worth having
 	}
 	return f
 }
@@ -198,12 +209,15 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 	*f = printable.Each(*f, printable.Name)
 	ev := &gputrain.Event{
 		Seq: f.Seq, Time: f.Time, Pool: f.Pool, Kind: kind, State: f.State, Node: f.Node, Elapsed: durationOf(f.Elapsed), Until: f.Until,
-		Task: f.Task, Name: f.Name, Attempt: cmp.Or(f.Attempt, f.Epoch), Ended: f.Ended, Nodes: f.Nodes, Phase: f.Phase, Usual: durationOf(f.Usual), Progress: f.Progress, HostKey: f.HostKey,
-		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer, Cost: f.Cost,
-		Omitted: f.Omitted, Tally: f.Tally,
+		Task: f.Task, Name: f.Name, Attempt: cmp.Or(f.Attempt, f.Epoch), Ended: f.Ended.Of, Nodes: f.Nodes, Phase: f.Phase, Usual: durationOf(f.Usual), HostKey: f.HostKey,
+		HostKeySource: f.HostKeySource, Path: f.Path, Bytes: f.Bytes, TotalBytes: f.TotalBytes, BytesPerSecond: f.Rate, Offer: f.Offer.Of, Cost: f.Cost.Of,
+		Omitted: f.Omitted, Tally: f.Tally.Of,
 	}
-	if f.At != nil {
-		ev.At = *f.At
+	if f.Progress.Of != nil {
+		ev.Progress = *f.Progress.Of
+	}
+	if f.At.Of != nil {
+		ev.At = *f.At.Of
 	} else if f.Machine != "" {
 		ev.At = gputrain.Node{Rank: f.Node, ID: f.Machine}
 	}
@@ -224,8 +238,8 @@ func (f *eventForm) event() (*gputrain.Event, error) {
 			}
 		}
 	}
-	if f.Usage != nil {
-		ev.Usage = *f.Usage
+	if f.Usage.Of != nil {
+		ev.Usage = *f.Usage.Of
 	}
 	if len(spec) > 0 {
 		ev.Spec = &gputrain.Spec{}

@@ -71,7 +71,7 @@ func TestBundleOfAPool(t *testing.T) {
 	texts := bundled(t, rec, pool)
 	for name, want := range map[string]string{
 		"CAUSE.txt": "exit code 3", "/stdout.txt": "loading", "/stderr.txt": "[redacted]\nno such column\n", "/task.json": `"name": "train"`, "/df.txt": "Mounted on", "/ps.txt": "COMMAND", "/supervisor.txt": "\n== journal\nS ",
-		"/node.json": `"state": "ready"`, "ledger.json": `"state": "open"`, "spec.json": `"Nodes": 2`, "report.html": "no such column", "run.json": pool.ID(), "events.jsonl": `"kind":"task"`,
+		"/node.json": `"state": "ready"`, "ledger.json": `"state": "open"`, "spec.json": `"nodes": 2`, "report.html": "no such column", "run.json": pool.ID(), "events.jsonl": `"kind":"task"`,
 	} {
 		if got := ending(t, texts, name); !strings.Contains(got, want) {
 			t.Errorf("%s lacks %q: %.500q", name, want, got)

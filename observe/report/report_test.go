@@ -84,7 +84,7 @@ func TestJSONOfOddNumbers(t *testing.T) {
 		got.Tasks[0].ElapsedSeconds != 90 || step.Values["loss"] != nil || len(step.Values) != 1 {
 		t.Errorf("%+v", got)
 	}
-	if spec := got.Pools[0].Spec; spec["BudgetUSD"] != 2.0 || spec["SecretNames"].([]any)[0] != "HF_TOKEN" || strings.Contains(text, "thisisthesecretvalue") {
+	if spec := got.Pools[0].Spec; spec["budgetUSD"] != 2.0 || spec["secretNames"].([]any)[0] != "HF_TOKEN" || strings.Contains(text, "thisisthesecretvalue") {
 		t.Errorf("%v", spec)
 	}
 }

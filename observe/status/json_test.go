@@ -44,7 +44,7 @@ func TestNamesOfRunJSON(t *testing.T) {
 	}
 	for path, want := range map[string]any{
 		"version": 1.0, "seq": 1000.0, "began": "2026-11-27T03:00:00Z", "at": "2026-11-27T04:00:00Z", "spentUSD": 3.217, "bounded": true, "atMostUSD": 4.05, "counts.ready": 1.0, "counts.slots": 2.0,
-		"pools.0.id": "digits-k3f9", "pools.0.accelerator": "L4", "pools.0.spec.Accelerator.Name": "L4", "pools.0.spec.Concurrency": 2.0, "pools.0.cost.usd": 3.217, "pools.0.readyAt": "2026-11-27T03:49:00Z", "pools.0.closed": nil,
+		"pools.0.id": "digits-k3f9", "pools.0.accelerator": "L4", "pools.0.spec.accelerator.name": "L4", "pools.0.spec.concurrency": 2.0, "pools.0.cost.usd": 3.217, "pools.0.readyAt": "2026-11-27T03:49:00Z", "pools.0.closed": nil,
 		"nodes.0.key": "digits-k3f9/0", "nodes.0.hourlyUSD": 0.71, "nodes.0.spentUSD": 0.16, "nodes.0.priceKnown": true, "nodes.0.busySeconds": 90.0, "nodes.0.usage.0.clockMHz": nil,
 		"nodes.0.usage.0.uncorrected": nil, "nodes.0.usage.0.utilization": 40.0, "nodes.0.host.cpu": 37.0, "nodes.0.load.0.accelerators": 40.0, "nodes.0.load.0.cpu": nil,
 		"tasks.0.id": "t00000", "tasks.0.elapsedSeconds": 80.0, "tasks.0.step.of": 100.0, "tasks.2.stepAt": "2026-11-27T03:59:59Z", "tasks.2.stepsPerSecond": 0.8, "tasks.0.lines.0.time": "2026-11-27T04:00:00Z", "tasks.0.step.values.accuracy": nil, "tasks.0.step.values.loss": 0.4312, "tasks.0.lines.1.stderr": true,

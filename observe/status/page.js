@@ -483,7 +483,7 @@ function drawHead() {
 function poolText(p) {
   const s = p.spec, words = [`${p.id}: ${p.state || "known"}`];
   if (p.opened) words.push(p.closed ? `after ${duration((Date.parse(p.closed) - Date.parse(p.opened)) / 1000)}` : `for ${duration(since(p.readyAt ?? p.opened))}`);
-  if (s) words.push(`${s.MaxNodes > s.Nodes ? `${s.Nodes} to ${s.MaxNodes}` : s.Nodes || 1} × ${p.accelerator}`);
+  if (s) words.push(`${s.maxNodes > s.nodes ? `${s.nodes} to ${s.maxNodes}` : s.nodes || 1} × ${p.accelerator}`);
   if (p.waiting && !p.closed) words.push("waits: " + p.waiting.split("\n", 1)[0]);
   if (p.error) words.push(p.error);
   return words.join(" · ");

@@ -217,8 +217,8 @@ func TestSpec(t *testing.T) {
 	pool := PoolOf(observe.Pool{ID: "p", Spec: &s})
 	all := parsed(t, pool)
 	spec := all["spec"].(map[string]any)
-	names, tags := spec["SecretNames"], spec["Tags"].(map[string]any)
-	if !reflect.DeepEqual(names, []any{"B", "TOKEN"}) || strings.Contains(string(pool.Spec), secret) || spec["Nodes"] != 3.0 || pool.Accelerator != "L4 or T4" || len(tags) != 1 || tags["team"] == nil {
+	names, tags := spec["secretNames"], spec["tags"].(map[string]any)
+	if !reflect.DeepEqual(names, []any{"B", "TOKEN"}) || strings.Contains(string(pool.Spec), secret) || spec["nodes"] != 3.0 || pool.Accelerator != "L4 or T4" || len(tags) != 1 || tags["team"] == nil {
 		t.Errorf("got %s of %q", pool.Spec, pool.Accelerator)
 	}
 	if strings.ContainsFunc(tags["team"].(string), unicode.IsControl) {

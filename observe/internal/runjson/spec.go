@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"github.com/gputrain/gputrain"
+	"github.com/gputrain/gputrain/internal/camel"
 )
 
-// SpecOf returns a spec by the names of its fields, with the names of its secrets as "SecretNames", and without their values. It
+// SpecOf returns a spec by the names of its fields in camel case, with the names of its secrets as "secretNames", and without their values. It
 // fails if a number in it is not finite.
 func SpecOf(s gputrain.Spec) (json.RawMessage, error) {
-	whole, err := json.Marshal(struct {
+	whole, err := camel.Marshal(struct {
 		gputrain.Spec
-		SecretNames []string `json:",omitempty"`
+		SecretNames []string `json:"secretNames,omitempty"`
 	}{s, slices.Sorted(maps.Keys(s.Secrets))})
 	if err != nil {
 		return nil, err
