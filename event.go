@@ -2,17 +2,13 @@ package gputrain
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/gputrain/gputrain/internal/cutoff"
-	"github.com/gputrain/gputrain/internal/fleet"
+	"github.com/gputrain/gputrain/internal/opening"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/printable"
 	"github.com/gputrain/gputrain/internal/tally"
@@ -271,7 +267,7 @@ type events struct {
 
 	mu       sync.Mutex
 	seq      int64
-	progress *openProgress // nil after the pool has opened
+	progress *opening.Progress // nil after the pool has opened
 }
 
 func newEvents(pool string, sinks []func(Event), log *slog.Logger, sampled ...sample) *events {
@@ -325,7 +321,7 @@ func (e *events) send(ev Event, all, sampled bool) {
 	e.seq++
 	ev.Seq = e.seq
 	if e.progress != nil {
-		e.progress.note(ev)
+		ev.noteIn(e.progress)
 	}
 	if all {
 		for _, t := range e.takers {
@@ -450,111 +446,14 @@ func (e *events) transfer(ev Event) (transfer.Progress, func(error)) {
 	})
 }
 
-// An openProgress is how far the opening of a pool has come, by its events. The error of an Open
-// that is cut short shows it.
-type openProgress struct {
-	ctx context.Context // events after its end only follow from that
-
-	mu    sync.Mutex
-	doing string // before there are nodes
-	wait  Event  // the last of EventWait
-	nodes map[int]*nodeProgress
-}
-
-// A nodeProgress is that of the node of one rank.
-type nodeProgress struct {
-	state, phase string
-	since        time.Time
-	failure      error // the last
-}
-
-// begin records what is done now, before there are nodes.
-func (g *openProgress) begin(doing string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.doing = doing
-}
-
-// note records an event.
-func (g *openProgress) note(ev Event) {
-	if g.ctx.Err() != nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if ev.Kind == EventWait && ev.Node < 0 {
-		g.wait = ev
-		if ev.State == "capacity" {
-			g.doing = "waiting for capacity"
-		}
-	}
-	if ev.Kind != EventNode && ev.Kind != EventPhase || ev.Node < 0 {
-		return
-	}
-	if g.nodes == nil {
-		g.nodes = map[int]*nodeProgress{}
-	}
-	n := g.nodes[ev.Node]
-	if n == nil {
-		n = &nodeProgress{}
-		g.nodes[ev.Node] = n
-	}
+// noteIn notes the event, if it is of what an Open waits for.
+func (ev Event) noteIn(g *opening.Progress) {
 	switch {
-	case ev.Kind == EventPhase && ev.State == "started":
-		n.phase, n.since = ev.Phase, ev.Time
-	case ev.Kind == EventPhase:
-		n.phase = ""
-	case n.state != ev.State:
-		n.state, n.phase, n.since = ev.State, "", ev.Time
+	case ev.Kind == EventWait && ev.Node < 0:
+		g.Waits(opening.Wait{State: ev.State, Until: ev.Until, Err: ev.Err})
+	case ev.Kind == EventNode && ev.Node >= 0:
+		g.Node(ev.Node, ev.State, ev.Time, ev.Err)
+	case ev.Kind == EventPhase && ev.Node >= 0:
+		g.Phase(ev.Node, ev.Phase, ev.State, ev.Time, ev.Err)
 	}
-	if ev.Err != nil {
-		n.failure = ev.Err
-	}
-}
-
-// An error names at most shownNodes nodes.
-const shownNodes = 4
-
-// waitedFor describes what the pool waits for. The machines are those of nodes that are not ready, by rank.
-func (g *openProgress) waitedFor(machines map[int]fleet.Coming) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []string
-	ready := 0
-	for _, rank := range slices.Sorted(maps.Keys(g.nodes)) {
-		n := g.nodes[rank]
-		if n.state == NodeReady.String() {
-			ready++
-			continue
-		}
-		s := fmt.Sprintf("node %d is %s", rank, n.state)
-		if n.phase != "" {
-			s += " (" + n.phase + ")"
-		}
-		s += fmt.Sprintf(" for %v", time.Since(n.since).Round(time.Second))
-		m := machines[rank]
-		if m.State != "" {
-			s += ", its machine " + m.State
-		}
-		if m.Failures == nil && n.failure != nil {
-			m.Failures = []error{n.failure}
-		}
-		for _, failure := range m.Failures {
-			s += ", last failure: " + cutoff.OneLine(failure)
-		}
-		all = append(all, s)
-	}
-	if g.wait.State == "launching" {
-		all = append(all, cutoff.OneLine(g.wait.Err))
-	}
-	if g.wait.State == "settling" && g.wait.Err != nil {
-		all = append(all, fmt.Sprintf("until %s: %s", g.wait.Until.Format(time.TimeOnly), cutoff.OneLine(g.wait.Err)))
-	}
-	switch {
-	case g.nodes == nil:
-		return g.doing
-	case len(all) > shownNodes:
-		all = append(all[:shownNodes:shownNodes], fmt.Sprintf("and %d more", len(all)-shownNodes))
-	}
-	return fmt.Sprintf("waiting for %d nodes, of which %d are ready: %s", len(g.nodes), ready, strings.Join(all, "; "))
 }

@@ -31,6 +31,17 @@ func ExampleOption() {
 }
 
 // Lines are shown as they are written, each after its task's name.
+func ExampleWithQuiet() {
+	pool, err := gputrain.Open(context.Background(), local.Config{}, gputrain.Spec{}, gputrain.WithQuiet())
+	if err != nil {
+		log.Print(err)
+		return
+	}
+	defer pool.Close()
+	fmt.Println(len(pool.Nodes()), "node")
+	// Output: 1 node
+}
+
 func ExampleWithOutput() {
 	pool := start(2, gputrain.WithOutput(os.Stdout, os.Stderr))
 	defer pool.Close()

@@ -19,8 +19,8 @@ import (
 // These limits may be changed. The commit that changes one says why.
 const (
 	rootFiles   = 35   // files of code in root
-	rootLines   = 6650 // their lines that are neither blank nor comments
-	rootNames   = 200  // what root exports: types, functions, constants and variables
+	rootLines   = 6575 // their lines that are neither blank nor comments
+	rootNames   = 201  // what root exports: types, functions, constants and variables
 	typeFields  = 20   // of a struct that is neither a configuration nor a message
 	typeMethods = 30   // of any type
 )

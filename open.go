@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"time"
 
 	"github.com/gputrain/gputrain/internal/attempt"
@@ -13,6 +14,7 @@ import (
 	"github.com/gputrain/gputrain/internal/invalid"
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
+	"github.com/gputrain/gputrain/internal/opening"
 	"github.com/gputrain/gputrain/internal/output"
 	"github.com/gputrain/gputrain/internal/owner"
 	"github.com/gputrain/gputrain/internal/program"
@@ -95,9 +97,18 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 }
 
 // open launches the nodes and waits for the first MinReady.
-func (p *pool) open(provider Provider) error {
+func (p *pool) open(provider Provider) (err error) {
+	if !p.opts.quiet && !p.events.seen() { // nobody else tells what it waits for
+		end := p.events.progress.Show(os.Stderr, func() string {
+			if c := p.cost(); c.HourlyUSD > 0 || c.Unknown > 0 {
+				return c.String()
+			}
+			return "" // hosts are free
+		})
+		defer func() { end(err == nil) }()
+	}
 	p.events.emit(Event{Kind: EventPool, State: "opening", Spec: shown(p.spec)})
-	p.events.progress.begin("asking for offers")
+	p.events.progress.Begin("asking for offers")
 	offers, err := p.fleet.Offers(p.spec.minReady())
 	if err != nil {
 		return err
@@ -111,7 +122,7 @@ func (p *pool) open(provider Provider) error {
 	if err := p.record(); err != nil {
 		return err
 	}
-	p.events.progress.begin("making what the machines share")
+	p.events.progress.Begin("making what the machines share")
 	if err := p.inventory.Prepare(p.ctx); err != nil {
 		return p.interrupted(err)
 	}
@@ -158,7 +169,7 @@ func newPool(ctx context.Context, provider string, d driver.Driver, spec Spec, s
 	p.secrets = &output.Redactor{}
 	p.secrets.Learn(secrets.values)
 	p.events, p.lines = newEvents(p.id, o.events, o.logger, o.sampled...), newLines(p.id, o.lines)
-	p.events.progress = &openProgress{ctx: p.ctx, doing: "it was begun"}
+	p.events.progress = opening.New(p.ctx, "it was begun")
 	p.programs = p.newPrograms()
 	p.out = output.NewPrinter(o.stdout, o.stderr, o.rawOutput, p.secrets)
 	p.lines.follow(p.out)
@@ -217,5 +228,5 @@ func (p *pool) notOpened(ctx context.Context, op string, err error) error {
 	if i, ok := errors.AsType[*cutoff.Interrupted](err); ok {
 		err = i.Err
 	}
-	return cutoff.While(ctx, &Error{Provider: p.account.Provider, Op: op}, p.events.progress.waitedFor(p.fleet.Coming()), err)
+	return cutoff.While(ctx, &Error{Provider: p.account.Provider, Op: op}, p.events.progress.WaitedFor(p.fleet.Coming()), err)
 }

@@ -38,6 +38,7 @@ type options struct {
 	stateDir       StateDir
 	takeover       bool
 	noGuardian     bool
+	quiet          bool
 	baking         bool              // the pool is Bake's: it starts from no baked image
 	secrets        map[string]Secret //secretvet:ignore no message formats options
 	limits         Limits
@@ -46,6 +47,10 @@ type options struct {
 // WithName names the pool. The name is part of the pool's ID and of the tags at the provider:
 // letters, digits and dashes, at most 30.
 func WithName(name string) Option { return func(o *options) { o.name = name } }
+
+// WithQuiet leaves out the line that says, while Open waits for machines, what it waits for and what they cost. It is shown after a
+// second, only if stderr is a terminal, and if nothing else tells: no [WithEvents], no [WithSampledEvents], no [WithLogger].
+func WithQuiet() Option { return func(o *options) { o.quiet = true } }
 
 // WithOutput writes the output of tasks and phases to the two writers as it comes, line by line.
 // Each line has a prefix that names its task, or its node if functions run at the same time in one

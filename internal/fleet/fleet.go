@@ -19,6 +19,7 @@ import (
 	"github.com/gputrain/gputrain/internal/inventory"
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/node"
+	"github.com/gputrain/gputrain/internal/opening"
 	"github.com/gputrain/gputrain/internal/scheduler"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -295,19 +296,13 @@ func (f *Fleet) Guests() (guests []inventory.Guest) {
 	return guests
 }
 
-// A Coming is a machine on its way up, as its provider has described it.
-type Coming struct {
-	State    string  // with the machine's ID; empty before it is launched
-	Failures []error // the provider's and SSH's last
-}
-
 // Coming returns how far the members' machines have come, by rank.
-func (f *Fleet) Coming() map[int]Coming {
+func (f *Fleet) Coming() map[int]opening.Machine {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
-	all := map[int]Coming{}
+	all := map[int]opening.Machine{}
 	for _, m := range f.roster.members {
-		c := Coming{Failures: m.Node.Failures()}
+		c := opening.Machine{Failures: m.Node.Failures()}
 		if inst := m.Node.Instance(); inst.ID != "" {
 			c.State = fmt.Sprintf("%s is %v", inst.ID, inst.State)
 			if inst.StateReason != "" {
