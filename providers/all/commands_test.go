@@ -79,7 +79,7 @@ func TestSettingsRunNothing(t *testing.T) {
 		t.Errorf("ssh, config_file, allowed: %v", err)
 	}
 	for field, value := range map[string]any{
-		"setup": []any{"touch " + ran}, "SSHD": engine, "container": "/tmp/strangers.sif", "sbatch_args": []any{"--prolog=" + engine}, "work-dir": "$(touch " + ran + ")", "Local": true,
+		"setup": []any{"touch " + ran}, "SSHD": engine, "path": "/tmp", "container": "/tmp/strangers.sif", "sbatch_args": []any{"--prolog=" + engine}, "work-dir": "$(touch " + ran + ")", "Local": true,
 		"login": map[string]any{"addr": "login", "config_file": engine}, "jump": []any{map[string]any{"addr": "door", "ConfigFile": engine}},
 	} {
 		settings := map[string]any{field: value}

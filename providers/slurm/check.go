@@ -40,6 +40,7 @@ func (c Config) check() error {
 	var f faults
 	c.checkLogin(&f)
 	c.checkNames(&f)
+	c.checkPath(&f)
 	c.checkAmounts(&f)
 	c.checkJob(&f)
 	for _, arg := range c.SbatchArgs {

@@ -24,6 +24,10 @@ type Config struct {
 	// Local is true if this program runs on the login node: commands run here, and nodes are
 	// reached over TCP. Login and Jump are then empty.
 	Local bool
+	// Path are the folders of Slurm's commands on the login node, in the form of PATH, whose
+	// own come after them: "/opt/slurm/bin". Empty means those of PATH, and if sinfo is not in
+	// them, those of the login shell's, which reads /etc/profile and ~/.bash_profile.
+	Path string
 
 	// Partitions are the partitions that are offered, each as a region. Empty means the
 	// cluster's default.

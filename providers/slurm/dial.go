@@ -98,7 +98,7 @@ func (d *controller) stepCommand(j job) string {
 	for i, w := range words {
 		words[i] = quote(w)
 	}
-	return "exec env -u SLURM_JOB_ID -u SLURM_CLUSTERS " + strings.Join(words, " ")
+	return d.ahead + "exec env -u SLURM_JOB_ID -u SLURM_CLUSTERS " + strings.Join(words, " ")
 }
 
 // step connects by a step of the job, which a command on the login node runs.

@@ -33,7 +33,9 @@
 // is a folder of the job, local to the node (WorkDir), which is removed with the job: nothing is
 // written to the shared home. Compute nodes need bash, OpenSSH 7.8 or later and Slurm's commands.
 //
-// Only sbatch, squeue, sinfo, scontrol, scancel, sacct and srun are used, over one SSH connection to
+// Only sbatch, squeue, sinfo, scontrol, scancel, sacct and srun are used. If the login's PATH lacks
+// sinfo, they are looked for once where a login shell of the user finds it, with its LD_LIBRARY_PATH
+// and SLURM_CONF; [Config].Path names their folder else. They run over one SSH connection to
 // the login node, which is reopened when it is cut. It carries the connections to nodes too. While
 // it cannot be reached, nothing is believed about jobs. A step of srun takes a session of that
 // connection each: a server that allows few (MaxSessions) gets more connections then. One answer of squeue serves all nodes.

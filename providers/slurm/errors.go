@@ -87,7 +87,7 @@ type symptom struct {
 
 const (
 	checkAccount = "check Account, QOS and Partitions: sacctmgr show assoc user=$USER shows what you may use, on most clusters"
-	checkLogin   = "check that Login is a login node of the cluster, and that sinfo works there"
+	checkLogin   = "check that Login is a login node of the cluster, and that sinfo works there; Path names its folder"
 	askLess      = "no node of the partition can have this: ask for less, or check GPUNames and Constraint"
 )
 

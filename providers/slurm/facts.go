@@ -22,6 +22,7 @@ type facts struct {
 
 // learn reads the facts, and returns the partitions. The first contact with the login node is here.
 func (d *controller) learn(ctx context.Context) (map[string]partition, error) {
+	defer func() { d.found = true }()
 	answers, err := d.read(ctx, command{words: []string{"sinfo", "--version"}}, d.scontrol("show", "config"), d.scontrol("--oneliner", "show", "partition"))
 	if err != nil {
 		return nil, openError(err)

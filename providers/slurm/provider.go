@@ -3,6 +3,7 @@ package slurm
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type controller struct {
 	cfg   Config
 	shell shell
+	ahead string // shell text by which Slurm's commands are found
+	found bool   // ahead does not change any more
 	facts facts
 }
 
@@ -38,7 +41,7 @@ var (
 )
 
 func newDriver(c Config, sh shell, user string) *slurmDriver {
-	return &slurmDriver{controller: controller{cfg: c, shell: sh}, user: user, known: map[string]*memory{}, steps: c.Reach == ReachStep}
+	return &slurmDriver{controller: controller{cfg: c, shell: sh, ahead: c.ahead(), found: c.Path != ""}, user: user, known: map[string]*memory{}, steps: c.Reach == ReachStep}
 }
 
 const (
@@ -46,6 +49,8 @@ const (
 	lateSeconds = 180
 	// readAttempts bounds the attempts at a command that may be repeated.
 	readAttempts = 3
+	// notFound is the exit status of a shell that has not found a command.
+	notFound = 127
 )
 
 // Capabilities describe the cluster, as it was when the driver was opened.
@@ -95,7 +100,8 @@ func (d *slurmDriver) Close() error {
 	return err
 }
 
-// read runs commands that may be repeated, and again if there is no good answer. Each must succeed.
+// read runs commands that may be repeated, and again if there is no good answer. Each must succeed. Those of the first read that are
+// not found are looked for.
 func (d *controller) read(ctx context.Context, commands ...command) (all []answer, err error) {
 	for try := 1; ; try++ {
 		var stderr string
@@ -103,6 +109,13 @@ func (d *controller) read(ctx context.Context, commands ...command) (all []answe
 		for i, a := range all {
 			if a.code != 0 && err == nil {
 				err = failure(commands[i].words[0], stderr, a.code)
+			}
+		}
+		if !d.found && slices.ContainsFunc(all, func(a answer) bool { return a.code == notFound }) {
+			d.found = true
+			if d.findCommands(ctx) {
+				try--
+				continue
 			}
 		}
 		again := errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrRateLimited)

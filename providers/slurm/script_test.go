@@ -71,7 +71,7 @@ func TestShellText(t *testing.T) {
 		{words: []string{"sh", "-c", "env | grep -c -e '^SQUEUE_FORMAT=' -e '^SLURM_JOB_ID='; exit 3"}},
 		{words: []string{"sh", "-c", "echo $SLURM_CONF $SLURM_TIME_FORMAT $LC_ALL"}},
 	}
-	script := text("mark", commands)
+	script := text("mark", "", commands)
 	run := func(script string) string {
 		cmd := exec.Command("sh")
 		cmd.Env = append(os.Environ(), "SQUEUE_FORMAT=%i", "SLURM_JOB_ID=7", "SLURM_CONF=/etc/own.conf", "LC_ALL=de_DE.UTF-8")

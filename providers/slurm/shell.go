@@ -75,11 +75,11 @@ for v in $(env | sed -n 's/^\(S[A-Z]*_[A-Z0-9_]*\)=.*/\1/p'); do
 done
 `
 
-// text returns shell text that runs commands, each with a line before and after what it prints. A shell that has not
-// received all of it runs none of it.
-func text(mark string, commands []command) string {
+// text returns shell text that runs commands, each with a line before and after what it prints, and ahead before all of them. A
+// shell that has not received all of it runs none of it.
+func text(mark, ahead string, commands []command) string {
 	var b strings.Builder
-	b.WriteString("{\n" + environment)
+	b.WriteString("{\n" + ahead + environment)
 	for _, c := range commands {
 		fmt.Fprintf(&b, "printf '%%s\\n' %s\n", begin(mark))
 		for i, w := range c.words {
@@ -129,7 +129,7 @@ func (d *controller) do(ctx context.Context, commands ...command) (all []answer,
 	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.CommandTimeout, fmt.Errorf("no answer within %v", d.cfg.CommandTimeout))
 	defer cancel()
 	mark := "gputrain-" + rand.Text()
-	out, stderr, err := d.shell.Run(ctx, text(mark, commands))
+	out, stderr, err := d.shell.Run(ctx, text(mark, d.ahead, commands))
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)

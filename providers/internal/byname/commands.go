@@ -20,9 +20,9 @@ func AllowCommands() Option { return func(o *options) { o.commands = true } }
 // others are data, which TestEveryFieldIsMarked lists: a new field needs a line here or there. A field in a field has a path with dots.
 var Runs = map[string][]string{
 	"container":  {"Binary", "RunArgs", "Devices"},
-	"kubernetes": {"Kubeconfig"},                                                                                          // its exec plugins are programs
-	"slurm":      {"Local", "Container", "Setup", "WorkDir", "SSHD", "SbatchArgs", "Login.ConfigFile", "Jump.ConfigFile"}, // shell, programs, and options that name some
-	"ssh":        {"Hosts.ConfigFile", "Jump.ConfigFile"},                                                                 // a Match exec is a program
+	"kubernetes": {"Kubeconfig"},                                                                                                  // its exec plugins are programs
+	"slurm":      {"Local", "Path", "Container", "Setup", "WorkDir", "SSHD", "SbatchArgs", "Login.ConfigFile", "Jump.ConfigFile"}, // shell, programs, and options that name some
+	"ssh":        {"Hosts.ConfigFile", "Jump.ConfigFile"},                                                                         // a Match exec is a program
 }
 
 // commandScheme begins a reference that is a command line.
