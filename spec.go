@@ -315,7 +315,7 @@ func (s Spec) Validate() error {
 func (s Spec) validateSecrets(f *invalid.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		f.EnvName("Secrets", name)
-		if invalid.IsEnvName(name) && !supervisor.Exportable(name) {
+		if invalid.IsEnvName(name) && !supervisor.Passable(name) {
 			f.Add("Secrets has the name %q, which shells use themselves", name)
 		}
 		f.Secret(fmt.Sprintf("Secrets[%q]", name), s.Secrets[name])

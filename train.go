@@ -230,7 +230,7 @@ func (t Training) validate(p *pool) error {
 				f.Add("%s.%s is set: a gang has the whole of its nodes, and starts again by Restarts", what, field.name)
 			}
 		}
-		if err := launcher.Fits(launcher.Launcher(t.Launcher), task.Args, task.Script, t.nodes(p), t.ProcessesPerNode); err != nil {
+		if err := launcher.Fits(launcher.Launcher(t.Launcher), task.Args, task.Script, t.nodes(p), t.ProcessesPerNode, cmp.Or(invalid.Dotted(task.Env, task.Secrets), invalid.Dotted(p.spec.Image.Env, p.spec.Secrets))); err != nil {
 			f.Add("%s: %v", what, err)
 		}
 		if task.StallTimeout != 0 {

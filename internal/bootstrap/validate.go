@@ -15,7 +15,7 @@ var (
 
 	pythonVersion = regexp.MustCompile(`^3(\.[0-9]{1,3}){0,2}$`)
 
-	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
 	// userinfo finds "user:password@" and "token@" in an address.
 	userinfo = regexp.MustCompile(`([A-Za-z0-9+.-]*)://([^/?#\s]*)@`)
@@ -51,7 +51,7 @@ func (img Image) validate() error {
 	}
 	for name, value := range img.Env {
 		if !envName.MatchString(name) {
-			add("Env: %q is not a name that sh can set", name)
+			add("Env: %q is not a name that a process can be given", name)
 		}
 		if strings.ContainsRune(value, 0) {
 			add("Env: the value of %s has a NUL byte, which no process can be given", name)

@@ -4,7 +4,10 @@ package invalid
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,7 +81,7 @@ func (f *Faults) Secret(name string, s driver.Secret) {
 	}
 }
 
-// Env rejects names that sh cannot set, and credentials, which belong into secrets. Values are not printed.
+// Env rejects names that no process is given, and credentials, which belong into secrets. Values are not printed.
 func (f *Faults) Env(where, secrets string, env map[string]string) {
 	for name, value := range env {
 		f.EnvName(where, name)
@@ -89,25 +92,37 @@ func (f *Faults) Env(where, secrets string, env map[string]string) {
 	}
 }
 
-// EnvName rejects a name that sh cannot set, or that is gputrain's own.
+// EnvName rejects a name that no process is given, or that is gputrain's own.
 func (f *Faults) EnvName(where, name string) {
 	if !IsEnvName(name) {
-		f.Add("%s has the name %q; sh takes letters, digits and _, not starting with a digit", where, name)
+		f.Add("%s has the name %q; a name has letters, digits, _ and dots, and starts with a letter or _", where, name)
 	}
 	if strings.HasPrefix(name, "GPUTRAIN_") {
 		f.Add("%s has the name %q; names with GPUTRAIN_ are gputrain's own", where, name)
 	}
 }
 
-// IsEnvName reports whether sh can set a variable of the name.
+// IsEnvName reports whether a process can be given a variable of the name. One with a dot is no variable of a shell's.
 func IsEnvName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
+		if !letter && (i == 0 || r != '.' && (r < '0' || r > '9')) {
 			return false
 		}
 	}
 	return s != ""
+}
+
+// Dotted returns a name with a dot of the variables, or "".
+func Dotted(env map[string]string, secrets map[string]driver.Secret) string {
+	for _, names := range []iter.Seq[string]{maps.Keys(env), maps.Keys(secrets)} {
+		for _, name := range slices.Sorted(names) {
+			if strings.Contains(name, ".") {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // Err joins the faults into one [driver.ErrInvalid], or returns nil.

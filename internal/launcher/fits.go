@@ -43,8 +43,12 @@ var (
 
 // Fits returns an error if a task's command or script, of which one is empty, is seen to start a gang that is not the one of the
 // launcher: torchrun as one of several processes, each of which would train alone, or torchrun with flags for another number of
-// nodes or processes. processes is the number on each node, or 0 if that is not known yet.
-func Fits(l Launcher, args []string, script string, nodes, processes int) error {
+// nodes or processes. processes is the number on each node, or 0 if that is not known yet. dotted is a variable of the task's with a
+// dot in its name, which mpirun's shells do not hand on, or "".
+func Fits(l Launcher, args []string, script string, nodes, processes int, dotted string) error {
+	if l == MPI && dotted != "" {
+		return fmt.Errorf("the variable %q has a dot in its name, and does not reach what mpirun starts; choose one of letters, digits and _", dotted)
+	}
 	commands := [][]string{args}
 	if len(args) > 2 && slices.Contains([]string{"sh", "bash", "dash", "zsh"}, path.Base(args[0])) && strings.HasPrefix(args[1], "-") && strings.HasSuffix(args[1], "c") {
 		script = args[2]

@@ -54,12 +54,18 @@ func TestFits(t *testing.T) {
 		{MPI, words("python3 train.py"), "", 0, ""},
 		{Processes, nil, "", 0, ""},
 	} {
-		err := Fits(tt.launcher, tt.args, tt.script, 3, tt.processes)
+		err := Fits(tt.launcher, tt.args, tt.script, 3, tt.processes, "")
 		if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v %q %q: %v, want %q", tt.launcher, tt.args, tt.script, err, tt.says)
 		}
 	}
-	if err := Fits(Torchrun, words("torchrun --standalone train.py"), "", 1, 0); err != nil {
+	if err := Fits(Torchrun, words("torchrun --standalone train.py"), "", 1, 0, ""); err != nil {
 		t.Errorf("on one node: %v", err)
+	}
+	if err := Fits(MPI, words("train"), "", 3, 0, "a.b"); err == nil || !strings.Contains(err.Error(), `"a.b" has a dot`) {
+		t.Errorf("a dot: %v", err)
+	}
+	if err := Fits(Torchrun, words("torchrun train.py"), "", 3, 0, "a.b"); err != nil {
+		t.Errorf("a dot: %v", err)
 	}
 }

@@ -110,15 +110,20 @@ func (b *base) size(env map[string]string) string {
 }
 
 // variables splits the environment of a task into variables that the shell exports and those that only env(1) can set,
-// because the shell uses the name itself or does not accept it as a name. Secrets must be of the first kind: other
-// users can see env's arguments.
+// because the shell uses the name itself or does not accept it as a name. Secrets must be of the first kind, as other
+// users can see env's arguments: one with a dot in its name is the value of a variable that is exported, see words.go.
 func (b *base) variables(env, secrets map[string]string) (exports, others []string, err error) {
 	for _, some := range []map[string]string{b.secrets, secrets} {
 		for _, name := range slices.Sorted(maps.Keys(some)) {
-			if !Exportable(name) {
+			if !Passable(name) {
 				return nil, nil, fmt.Errorf("secret %q: a shell cannot export a variable of this name; choose one of letters, digits and _", name)
 			}
 		}
+	}
+	isSecret := func(name string) bool {
+		_, pools := b.secrets[name]
+		_, own := secrets[name]
+		return pools || own
 	}
 	all := map[string]string{}
 	for name, value := range b.env {
@@ -141,11 +146,22 @@ func (b *base) variables(env, secrets map[string]string) (exports, others []stri
 			return nil, nil, fmt.Errorf("environment variable %q: %w", name, ErrNUL)
 		case Exportable(name):
 			exports = append(exports, v)
+		case isSecret(name):
+			exports = append(exports, carried+strconv.Itoa(len(exports))+"="+v)
 		default:
 			others = append(others, v)
 		}
 	}
 	return exports, others, nil
+}
+
+// Passable reports whether a task can have a secret of this name: see words.
+func Passable(name string) bool { return Exportable(name) || isDotted(name) }
+
+// isDotted reports whether a name is one of letters, digits, _ and dots, which no shell exports.
+func isDotted(name string) bool {
+	plain := strings.ReplaceAll(name, ".", "_")
+	return plain != name && name[0] != '.' && Exportable("A"+plain) && (name[0] < '0' || name[0] > '9')
 }
 
 // Exportable reports whether a shell exports a variable of this name unchanged: a name of letters, digits and _ that

@@ -247,7 +247,7 @@ func TestSecrets(t *testing.T) {
 			}
 		}
 		r := runCtx(t.Context(), n, Spec{
-			Script: `sleep 0.5; printf %s "$TOKEN" | wc -c`, Secrets: map[string]string{"TOKEN": secret},
+			Script: `sleep 0.5; printf %s "$TOKEN" | wc -c`, Secrets: map[string]string{"TOKEN": secret, "my.token": secret},
 			Stdin: strings.NewReader("x"), Timeout: time.Minute,
 		}, check)
 		if strings.TrimSpace(r.out) != strconv.Itoa(len(secret)) || r.err != nil {

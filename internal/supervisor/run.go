@@ -119,9 +119,7 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 			return nil, err
 		}
 	}
-	if len(others) > 0 {
-		args = append(append([]string{"env"}, others...), args...)
-	}
+	args = words(args, exports, others)
 	t := newTask(spec.ID)
 	t.dir, t.live = spec.Dir, sinks.Live
 	dir := n.facts.WorkDir
