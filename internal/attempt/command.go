@@ -171,6 +171,9 @@ func (r *Runner) follow(ctx context.Context, n Node, s Supervisor, c *Command, s
 	if c.isShellText(exit) && o.Failure != nil && o.Failure.Err == nil {
 		o.Failure.Err = r.Secrets.Error(fmt.Errorf("no program is named %q; Cmd takes each argument by itself, and Script a line for a shell", c.Args[0]))
 	}
+	if f := o.Failure; f != nil && f.Cause == Exit && f.Err == nil && c.isWindows(ctx, n, exit, last.String()) {
+		f.Err = errWindows
+	}
 	tail := func() {
 		if o.Failure != nil && o.Failure.Cause != Cancelled {
 			o.Failure.Tail = r.Secrets.Text(last.String())

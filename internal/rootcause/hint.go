@@ -3,6 +3,8 @@ package rootcause
 import (
 	"regexp"
 	"strings"
+
+	"github.com/gputrain/gputrain/internal/attempt"
 )
 
 // signalName returns the name of a signal, without SIG, or "" for none.
@@ -63,6 +65,9 @@ func Hint(output string) string {
 		if r.code == code {
 			return r.hint
 		}
+	}
+	if attempt.IsWindows(output) {
+		return attempt.WindowsHint
 	}
 	return ""
 }
