@@ -94,7 +94,7 @@ func TestCommandsOfALoginBySSH(t *testing.T) {
 		t.Fatalf("cluster %q", cluster)
 	}
 	var out, stderr output
-	client, err := d.shell.(*login).connected(t.Context())
+	client, err := d.shell.(*login).Client(t.Context())
 	if err == nil {
 		err = client.Exec(t.Context(), d.stepCommand(job{id: "7"}), nil, &out, &stderr)
 	}
