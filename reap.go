@@ -31,7 +31,8 @@ import (
 // pool's only if its name, its program and its age agree with the tag. Others are left alone, and an
 // error names each, with what does not agree. Results that the pool's program has put on disk stay there:
 // Pools names the folders, before Reap has removed the ledger. Errors name what could not be ended,
-// in a [*LeakError]. If ctx ends Reap returns at once: what is left by then is for another Reap.
+// in a [*LeakError]. A program that is ending its pool, or a guardian that is, is waited for: for five minutes, and an [ErrInUse]
+// then names it. If ctx ends Reap returns at once: what is left by then is for another Reap.
 func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
 	return StateDir("").Reap(ctx, providers...)
 }
@@ -65,7 +66,7 @@ func (d StateDir) ReapPool(ctx context.Context, pool string, providers ...Provid
 		return nil, &Error{Op: "reap", Err: fmt.Errorf("%w: %q", errNoLedger, pool)}
 	case err != nil:
 		return nil, inventory.LedgerError("reap", err)
-	case snap.InUse:
+	case snap.InUse && !snap.Closing:
 		return nil, &Error{Provider: snap.Provider, Op: "reap", Kind: ErrInUse, Err: fmt.Errorf("%s: %s", pool, snap.Holder), Hint: "Attach with WithTakeover takes it from that program"}
 	}
 	ended, err := reap(ctx, dir, pool, providers)

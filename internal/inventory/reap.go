@@ -15,6 +15,7 @@ import (
 	"github.com/gputrain/gputrain/internal/market"
 	"github.com/gputrain/gputrain/internal/owner"
 	"github.com/gputrain/gputrain/internal/printable"
+	"github.com/gputrain/gputrain/internal/retry"
 	"github.com/gputrain/gputrain/providers/driver"
 	"golang.org/x/sync/errgroup"
 )
@@ -110,7 +111,7 @@ func (r *Reaper) byLedger(ctx context.Context) map[string]bool {
 		case err != nil:
 			r.failed(LedgerError("read the ledger of "+id, err))
 			continue
-		case snap.InUse || !r.due(id, snap):
+		case snap.InUse && (!snap.Closing || r.holds != nil) || !snap.InUse && !r.due(id, snap):
 			continue
 		}
 		a, ok := r.accountOf(snap)
@@ -118,11 +119,34 @@ func (r *Reaper) byLedger(ctx context.Context) map[string]bool {
 			continue // it is not a pool of the given providers
 		}
 		r.work.Go(func() error {
-			r.take(ctx, a, id)
+			if !snap.InUse || r.await(ctx, id, snap) {
+				r.take(ctx, a, id)
+			}
 			return nil
 		})
 	}
 	return known
+}
+
+// await waits for a program that is ending the pool, as its guardian does, or another Reap. It reports whether something is left,
+// for a Reap to end. Reap fails if that program takes too long: what it has not ended yet is billed.
+func (r *Reaper) await(ctx context.Context, id string, snap *ledger.Snapshot) (left bool) {
+	for end := time.Now().Add(reapTimeout); retry.Sleep(ctx, time.Second); {
+		now, err := r.dir.Read(id)
+		switch {
+		case errors.Is(err, ledger.ErrUnknown):
+			return false
+		case err == nil && !now.InUse:
+			return true
+		case time.Now().After(end):
+			r.failed(&driver.Error{Provider: snap.Provider, Op: "reap", Kind: driver.ErrInUse,
+				Err: fmt.Errorf("pool %s is being ended by another program, %s, and was not gone after %v", id, snap.Holder, reapTimeout), Hint: "Reap again"})
+			return false
+		}
+	}
+	r.failed(&driver.Error{Provider: snap.Provider, Op: "reap", Kind: driver.ErrInUse,
+		Err: fmt.Errorf("pool %s is being ended by another program, %s: %w while this one waited for it", id, snap.Holder, context.Cause(ctx)), Hint: "Reap again"})
+	return false
 }
 
 // accountOf returns the account of a pool. For a group's pool it is a group of the given members, if any of them may
@@ -187,7 +211,7 @@ func (a Account) divide(rows []ledger.Row) (given []ledger.Row, left map[string]
 func (r *Reaper) take(ctx context.Context, a Account, id string) {
 	l, snap, err := r.dir.Take(id, owner.Self().String(), ledger.TakeOptions{Damaged: true})
 	switch {
-	case errors.Is(err, ledger.ErrInUse):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, ledger.ErrUnknown):
 		return // another Reap, or an Attach, was first
 	case err != nil:
 		r.failed(LedgerError("take over "+id, err))

@@ -62,6 +62,48 @@ func TestReapLeavesTheLivingAlone(t *testing.T) {
 	}
 }
 
+// Beside a program that is ending the pool, as its guardian does, Reap waits until that is done. It ends what is left, and tells for what it
+// has waited in vain.
+func TestReapWaitsForWhoEndsThePool(t *testing.T) {
+	for what, tt := range map[string]struct {
+		patient bool                 // Reap's context does not end
+		after   func(inv *Inventory) // a minute
+		left    int
+		says    string
+	}{
+		"it ends the pool":     {true, func(inv *Inventory) { inv.Close(true) }, 1, ""}, // the cloud here is not asked by it
+		"it gives the pool up": {true, func(inv *Inventory) { inv.Close(false) }, 0, ""},
+		"it takes too long":    {true, func(*Inventory) {}, 1, "was not gone after 5m0s"},
+		"Reap has no patience": {false, func(*Inventory) {}, 1, "deadline exceeded while this one waited for it"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cloud{}
+			inv, dir := begun(t, c, &heard{})
+			if _, err := inv.Launch(t.Context(), request(inv, 0), func() {}); err != nil {
+				t.Fatal(err)
+			}
+			inv.Closing()
+			if guard := NewReaper(dir, []Account{{Provider: "acme", Driver: c}}, nil); what == "it takes too long" {
+				guard.OnlyLapsed(func(string) bool { return false })
+				if _, err := guard.Run(t.Context()); err != nil {
+					t.Errorf("Guard waits for nobody: %v", err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if !tt.patient {
+				ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+			}
+			defer cancel()
+			time.AfterFunc(time.Minute, func() { tt.after(inv) })
+			_, err := NewReaper(dir, []Account{{Provider: "acme", Driver: c}}, nil).Run(ctx)
+			if len(c.machines) != tt.left || (err != nil) != (tt.says != "") || err != nil && (!errors.Is(err, driver.ErrInUse) || !strings.Contains(err.Error(), tt.says)) {
+				t.Errorf("%s: %v; %d machines", what, err, len(c.machines))
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // Reap names what it cannot end, and keeps its ledger for another Reap.
 func TestReapThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
