@@ -70,6 +70,7 @@ func (u *unit) command(n *poolNode, slot int) *attempt.Command {
 		Place: attempt.Place{
 			Node: n.Node.Name(), NodeRank: n.Rank(), Rank: u.rank(), Nodes: max(len(u.members), 1), MasterAddr: u.master(n).Node.Addr(),
 			Slot: slot, Devices: n.Node.Devices().Env(n.units(slot)), Index: u.index, Attempt: u.Attempts,
+			Sharers: max(n.Node.Devices().Sharers(n.units(slot)), n.p.spec.concurrency()),
 		},
 	}
 }

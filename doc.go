@@ -39,6 +39,8 @@
 //	GPUTRAIN_SLOT          a number that no other task has that runs on the node:
 //	                       which of its slots, or Spec.Concurrency and more for
 //	                       a task with Task.Accelerators
+//	OMP_NUM_THREADS        if several tasks, or processes of a training, share the
+//	                       node: its share of the processors
 //	GPUTRAIN_TASK_INDEX    the task's place in the call
 //	GPUTRAIN_ATTEMPT       which attempt this is, from 1
 //	GPUTRAIN_SCRATCH       an empty directory of this attempt's own

@@ -55,6 +55,8 @@ type Place struct {
 	// that runs on the node has it. Devices are the variables that keep a program to the accelerators of either, or nil.
 	Slot    int
 	Devices map[string]string
+	// Sharers is how many such tasks the node's processors are divided among, if they all run. Zero and one are one.
+	Sharers int
 	// Index is the task's index in its call. Attempt counts the attempts at the task, from 1.
 	Index, Attempt int
 }
@@ -79,7 +81,7 @@ func (p *Place) Env() map[string]string {
 func (c *Command) spec() supervisor.Spec {
 	s := supervisor.Spec{
 		ID: c.NodeID, Args: c.Args, Script: c.Script, Dir: c.Dir, Env: c.Place.Env(), Secrets: map[string]string{},
-		Timeout: c.Timeout, Grace: cmp.Or(c.Grace, killGrace), HoldsLease: c.HoldsLease, TTY: c.TTY, Scratch: true, Mark: len(c.Outputs) > 0,
+		Timeout: c.Timeout, Grace: cmp.Or(c.Grace, killGrace), HoldsLease: c.HoldsLease, TTY: c.TTY, Sharers: c.Place.Sharers, Scratch: true, Mark: len(c.Outputs) > 0,
 	}
 	maps.Copy(s.Env, c.Checkpoints.env())
 	maps.Copy(s.Env, c.Env)

@@ -116,6 +116,15 @@ func wellGPUs(list []string, sick []int) (uuids []string) {
 // device.
 func (d Devices) Units() (count, group int) { return len(d.ids) * max(d.shares, 1), max(d.shares, 1) }
 
+// Sharers returns how many tasks with so many units each the node has room for. Nil units are the whole node.
+func (d Devices) Sharers(units []int) int {
+	count, _ := d.Units()
+	if len(units) == 0 {
+		return 1
+	}
+	return max(count/len(units), 1)
+}
+
 // of returns the devices that have any of the units, which are sorted, and the fewest units that one of them has.
 func (d Devices) of(units []int) (ids []string, least int) {
 	_, group := d.Units()

@@ -78,10 +78,10 @@ func (b *base) search(env map[string]string) string {
 	return strings.Join(append(slices.Clone(b.head), path), ":")
 }
 
-// withTerm returns the environment env of a task with a terminal, in which TERM is set.
-func (b *base) withTerm(env, secrets map[string]string) map[string]string {
+// withDefault returns the environment env of a task, in which a variable has this value if nothing else sets it.
+func (b *base) withDefault(env, secrets map[string]string, name, value string) map[string]string {
 	for _, vars := range []map[string]string{b.env, b.secrets, env, secrets} {
-		if _, set := vars["TERM"]; set {
+		if _, set := vars[name]; set {
 			return env
 		}
 	}
@@ -89,7 +89,7 @@ func (b *base) withTerm(env, secrets map[string]string) map[string]string {
 	if env == nil {
 		env = map[string]string{}
 	}
-	env["TERM"] = "xterm-256color"
+	env[name] = value
 	return env
 }
 

@@ -48,6 +48,9 @@ type Spec struct {
 	// COLUMNS and LINES, or 80 by 24, and TERM is xterm-256color unless it is set. Lines end as the command ends them.
 	// Without perl the node needs python3 for this.
 	TTY bool
+	// Sharers is how many tasks the processors of the node are divided among. From two on OMP_NUM_THREADS is the task's
+	// share of them, unless Env, Secrets or SetBase has it.
+	Sharers int
 	// Mark, with Scratch, makes a file when the command starts: see Marker.
 	Mark bool
 }
@@ -107,7 +110,10 @@ func (n *Node) prepare(ctx context.Context, spec Spec, sinks Sinks) (*task, erro
 	base := n.base
 	n.mu.Unlock()
 	if spec.TTY {
-		spec.Env = base.withTerm(spec.Env, spec.Secrets)
+		spec.Env = base.withDefault(spec.Env, spec.Secrets, "TERM", "xterm-256color")
+	}
+	if spec.Sharers > 1 && n.facts.CPUs > 0 {
+		spec.Env = base.withDefault(spec.Env, spec.Secrets, "OMP_NUM_THREADS", strconv.Itoa(max(n.facts.CPUs/spec.Sharers, 1)))
 	}
 	exports, others, err := base.variables(spec.Env, spec.Secrets)
 	if err != nil {

@@ -70,7 +70,7 @@ func (m *members) command(ctx context.Context, s *started) *attempt.Command {
 	c.Grace = gang.KillGrace
 	c.Place = attempt.Place{
 		Node: s.node.Name(), NodeRank: s.node.Rank(), Rank: s.rank, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0],
-		Index: s.share, Attempt: m.layout.Attempt,
+		Index: s.share, Attempt: m.layout.Attempt, Sharers: m.layout.Processes,
 	}
 	c.Env = m.env(s.rank, s.share-s.rank*m.shares/len(m.nodes))
 	c.Args, c.Script = m.layout.Command(m.t.Launcher, c.Args, c.Script)
@@ -133,7 +133,7 @@ func (m *members) daemon(ctx context.Context, node int, id, command string) (int
 	c := attempt.Command{
 		Attempt: attempt.Attempt{ID: id, Share: memory, From: source(m.t.Name, node, n), Context: ctx, Dir: m.pattern.Dir, Started: func() {}},
 		NodeID:  id, Script: command, Env: m.env(node, 0), Secrets: m.pattern.Secrets, HoldsLease: m.pattern.HoldsLease, Grace: gang.KillGrace,
-		Place: attempt.Place{Node: n.Name(), NodeRank: n.Rank(), Rank: node, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0], Attempt: m.layout.Attempt},
+		Place: attempt.Place{Node: n.Name(), NodeRank: n.Rank(), Rank: node, Nodes: len(m.nodes), MasterAddr: m.layout.Addrs[0], Attempt: m.layout.Attempt, Sharers: m.layout.Processes},
 	}
 	o := m.t.Runner.Run(ctx, n, n.Supervisor(), &c)
 	if o.Release != nil {
