@@ -40,6 +40,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Made:       map[string]int{kindMachine: 2, kindGroup: 1},
 	Repeats:    true,
 	EndsItself: true,
+	NoMeter:    "its prices are sums of the catalogue of prices: TestOffers has those",
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 			Without: map[string]string{
 				"Funds": "a runtime is free, as far as it is metered here", "Allow": "there is one runtime", "Tags": noTags,
 				"offers name their country": "a runtime does not tell where it is",
-				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
+				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "Metered": "nothing is billed", "States": noAPI, "Foreign": noAPI,
 				"MissingKey": noKeys, "WrongKey": noKeys,
 				"tags round trip": noTags, "list of one pool shows no other": noTags, "list forgets what is gone": noTags,
 				"Stall":    "a runtime runs already",

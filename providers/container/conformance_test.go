@@ -65,7 +65,7 @@ func conformance(t *testing.T, binary string) providertest.Harness {
 		Without: map[string]string{
 			"Funds": "containers are free", "Allow": "an engine has no quotas",
 			"offers name their country": "an engine does not know where it is",
-			"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+			"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "Metered": "nothing is billed",
 			"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys,
 			"Stall":                               "Launch returns when a node runs",
 			"Room":                                "an engine takes as many as one likes",

@@ -37,6 +37,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Alone:   true,
 	Made:    map[string]int{"machine": 2, kindFirewall: 2},
 	Repeats: true,
+	NoMeter: "its prices are sums of the catalogue of prices: TestOffers has those",
 }
 
 func inTestZone(c *Config) { c.Region, c.Zone = "us-central1", testZone }

@@ -3,6 +3,7 @@ package hyperstack
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
@@ -151,4 +152,23 @@ func (f *fake) set(id string, changed row) {
 			r.row[k] = v
 		}
 	})
+}
+
+// meters returns the machines as Hyperstack's meter reads them: each with its root disk and its address.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	of := func(name any) float64 {
+		for _, p := range f.prices {
+			if strings.EqualFold(fmt.Sprint(p["name"]), fmt.Sprint(name)) {
+				usd, _ := strconv.ParseFloat(fmt.Sprint(p["value"]), 64)
+				return usd
+			}
+		}
+		return 0
+	}
+	for _, r := range f.machines.All(nil) {
+		flavor := r.row["flavor"].(row)
+		usd := of(flavor["gpu"])*float64(flavor["gpu_count"].(int)) + of("Cloud-SSD")*float64(flavor["disk"].(int)) + of("PublicIP")
+		all = append(all, fakecloud.Metered{ID: fmt.Sprint(r.row["id"]), State: r.row["status"].(string), HourlyUSD: usd})
+	}
+	return all
 }

@@ -37,6 +37,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpRelease: {opEnvs}, // the only call if no machine was made
 	},
 	Made: map[string]int{"machine": 2, "environment": 1, "key": 1},
+	// By the minute; ERROR, CREATING and DELETING are free (fact sheet, section 6).
+	Tariff: fakecloud.Tariff{Unit: time.Minute, Free: []string{"CREATING", "BUILD", "ERROR", "DELETING"}},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -305,3 +305,23 @@ func (f *fake) created() (in createInstance, host string) {
 	}
 	return in, last.Header.Get("Host")
 }
+
+// meters returns the instances as Jarvis Labs' meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, r := range f.instances.All(nil) {
+		for _, g := range f.groups {
+			if g["gpu_type"] == r.row["gpu_type"] && g["region"] == r.row["region"] {
+				price := g["price_per_hour"]
+				if r.row["is_spot"] == true {
+					price = g["spot_price"]
+				}
+				all = append(all, fakecloud.Metered{
+					ID: fmt.Sprint(r.row["machine_id"]), State: fmt.Sprint(r.row["status"]),
+					HourlyUSD: price.(float64) * float64(r.row["num_gpus"].(int)), ExistsUSD: 0.00014 * float64(r.row["hdd"].(int)),
+				})
+				break
+			}
+		}
+	}
+	return all
+}

@@ -28,6 +28,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpList: {opList}, providertest.OpTerminate: {opDestroy}, providertest.OpRelease: {opDelKey},
 	},
 	Made: map[string]int{"machine": 2, "key": 1},
+	// By the minute, without refunds, and a disk of about 0.00014 USD a GB and hour on top (fact sheet, section 6).
+	Tariff: fakecloud.Tariff{Unit: time.Minute},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -33,6 +33,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Made:       map[string]int{"machine": 2},
 	Repeats:    true, // a Job has its name only once
 	EndsItself: true,
+	NoMeter:    "a cluster bills nothing",
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

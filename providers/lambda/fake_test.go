@@ -276,3 +276,11 @@ func (f *fake) account() (all []driver.Resource) {
 	})
 	return all
 }
+
+// meters returns the instances as Lambda's meter reads them.
+func (f *fake) meters() []fakecloud.Metered {
+	return cloud.Each(f.instances.All(nil), func(r *rental) fakecloud.Metered {
+		cents := r.row["instance_type"].(row)["price_cents_per_hour"].(int)
+		return fakecloud.Metered{ID: r.row["id"].(string), State: r.row["status"].(string), HourlyUSD: float64(cents) / 100}
+	})
+}

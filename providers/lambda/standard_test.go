@@ -29,6 +29,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpList: {opList}, providertest.OpTerminate: {opTerminate}, providertest.OpRelease: {opDelKey},
 	},
 	Made: map[string]int{"machine": 2, "key": 1},
+	// From the moment health checks pass until terminate is accepted, per minute (fact sheet, section 7).
+	Tariff: fakecloud.Tariff{Unit: time.Minute, Free: []string{"booting", "unhealthy", "terminating", "terminated"}},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

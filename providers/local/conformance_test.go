@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 			Without: map[string]string{
 				"Funds": "nodes are free", "Allow": "this machine has no quotas", "Tags": "nobody is billed for a node",
 				"offers name their country": "this machine does not know where it is",
-				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI,
+				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "Metered": "nothing is billed",
 				"states that the table does not have": noAPI,
 				"MissingKey":                          noKeys, "WrongKey": noKeys, "Secrets": noKeys,
 				"Stall":    "a node runs once it is launched",

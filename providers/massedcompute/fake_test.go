@@ -255,3 +255,11 @@ func (f *fake) account() (all []driver.Resource) {
 	})
 	return all
 }
+
+// meters returns the instances as Massed Compute's meter reads them.
+func (f *fake) meters() []fakecloud.Metered {
+	return cloud.Each(f.instances.All(nil), func(r *rental) fakecloud.Metered {
+		cents := f.inventory[r.launch.Product]["instance_type"].(row)["price_cents_per_hour"].(int)
+		return fakecloud.Metered{ID: r.row["uuid"].(string), State: r.row["status"].(string), HourlyUSD: float64(cents) / 100}
+	})
+}

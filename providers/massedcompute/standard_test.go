@@ -33,6 +33,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpList: {opList}, providertest.OpTerminate: {opTerminate}, providertest.OpRelease: {opDelKey},
 	},
 	Made: map[string]int{"machine": 2, "key": 1},
+	// By the minute, from the launch to the end (fact sheet, section 7).
+	Tariff: fakecloud.Tariff{Unit: time.Minute},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -32,7 +32,8 @@ func conform(t *testing.T, spec gputrain.Spec, without map[string]string) {
 			Funds:    func(usd float64) { f.Do(func() { f.usd = usd }) },
 			Unpriced: func() { f.Do(func() { f.unpriced = true }) },
 			Without: map[string]string{
-				"PagedOffers": "the products have one page", "Allow": "the API tells no quota", "Tags": "there are no tags, and a name has no room for them",
+				"the bill of a failed boot": "none of Novita's states is a failure: its error is told beside the state",
+				"PagedOffers":               "the products have one page", "Allow": "the API tells no quota", "Tags": "there are no tags, and a name has no room for them",
 			},
 		}
 		if maps.Copy(h.Without, without); without["Unpriced"] != "" {

@@ -259,3 +259,25 @@ func (f *fake) foreign() (ids []string) {
 	})
 	return ids
 }
+
+// meters returns the instances as Novita's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, in := range f.instances.All(nil) {
+		for _, p := range f.products {
+			if p["id"] != in.row["productId"] {
+				continue
+			}
+			price := p["price"]
+			if in.row["billingMode"] == "spot" {
+				price = p["spotPrice"]
+			}
+			usd, _ := strconv.ParseFloat(fmt.Sprint(price), 64)
+			gpus, _ := strconv.ParseFloat(in.row["gpuNum"].(string), 64)
+			all = append(all, fakecloud.Metered{
+				ID: in.row["id"].(string), State: in.row["status"].(string),
+				HourlyUSD: usd / 100_000 * gpus, ExistsUSD: float64(max(in.row["rootfsSize"].(int)-60, 0)) * 0.005 / 24,
+			})
+		}
+	}
+	return all
+}

@@ -28,6 +28,10 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	},
 	Nothing: "Prepare makes nothing: the API has no keys",
 	Made:    map[string]int{"machine": 2},
+	// By the second, from pulling the image to the end; the price is of one GPU, in 1/100,000 USD, and a disk of more than 60 GB costs
+	// 0.005 USD a GB and day (fact sheet, sections 2 and 7).
+	Tariff: fakecloud.Tariff{Free: []string{"toCreate", "creating", "toRemove", "removing", "removed"}},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -117,6 +117,25 @@ func (d *changes) Capabilities() driver.Capabilities {
 	return caps
 }
 
+// launchedAs makes drivers whose machines have an edited offer, in states in which no time is billed.
+func launchedAs(edit func(driver.Offer) driver.Offer) func(providertestDriver) driver.Driver {
+	return func(d providertestDriver) driver.Driver {
+		free := editedInstances(func(got []driver.Instance) []driver.Instance {
+			for i := range got {
+				got[i].Unbilled = true
+			}
+			return got
+		})(d)
+		return launches{providertestDriver{free.(describes), d.cloud}, func(ctx context.Context, r driver.Launch) ([]driver.Instance, error) {
+			got, err := d.Launch(ctx, r)
+			for i := range got {
+				got[i].Offer = edit(got[i].Offer)
+			}
+			return got, err
+		}}
+	}
+}
+
 // editedOffers, editedInstances and editedLaunch make drivers with edited answers.
 func editedOffers(edit func(driver.Offer) []driver.Offer) func(providertestDriver) driver.Driver {
 	return func(d providertestDriver) driver.Driver {

@@ -241,6 +241,14 @@ var flaws = []flaw{
 			}
 			return got
 		})},
+	{name: "begun hours are counted, and the cloud bills seconds", check: "the bill of a plain life", says: "and the cloud charges",
+		driver: launchedAs(func(o driver.Offer) driver.Offer { o.BillingUnit = time.Hour; return o })},
+	{name: "a failed boot counts as free, and the cloud bills it", check: "the bill of a failed boot", says: "and the cloud charges",
+		driver: launchedAs(func(o driver.Offer) driver.Offer { o.Billing.AfterLaunch = true; return o })},
+	{name: "a machine that boots counts as free, and the cloud bills it", check: "the bill of what is ended while it boots", says: "and the cloud charges",
+		driver: launchedAs(func(o driver.Offer) driver.Offer { o.Billing.AfterLaunch = true; return o })},
+	{name: "a price of another hour", check: "the bill of an early end", says: "and the cloud charges",
+		driver: launchedAs(func(o driver.Offer) driver.Offer { o.HourlyUSD = driver.USD(2); return o })},
 	{name: "what is gone left out", check: "describe reports what is gone", says: "leaves out none",
 		driver: editedInstances(func(got []driver.Instance) []driver.Instance {
 			return slices.DeleteFunc(got, func(in driver.Instance) bool { return in.State == driver.InstanceTerminated })

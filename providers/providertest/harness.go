@@ -58,6 +58,10 @@ type Harness struct {
 	Tags func(id string) map[string]string
 	// Unpriced makes the API report no prices from now on.
 	Unpriced func()
+	// Metered returns the provider for a bubble of testing/synctest, with a client whose calls are answered within the program,
+	// and a meter of what the cloud has charged so far, in US dollars, by the cloud's own rule and without gputrain's. From
+	// then on machines are only entries of the fake's state.
+	Metered func() (p driver.Provider, usd func() float64)
 	// PagedOffers is true if the offers come in several pages.
 	PagedOffers bool
 	// MissingKey is the provider without its credential.
@@ -104,7 +108,7 @@ type check struct {
 }
 
 func checks() []check {
-	return slices.Concat(openChecks(), offerChecks(), accountChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), oddChecks(), listChecks(),
+	return slices.Concat(openChecks(), offerChecks(), accountChecks(), launchChecks(), ambiguousChecks(), stateChecks(), terminateChecks(), billChecks(), oddChecks(), listChecks(),
 		releaseChecks(), silenceChecks(), answerChecks(), redirectChecks(), cancelChecks(), optionalChecks(), bakeChecks(), secretChecks(), parallelChecks(), endToEndChecks())
 }
 
@@ -121,6 +125,7 @@ var hooks = map[string]func(Harness) bool{
 	"Allow":       func(h Harness) bool { return h.Allow != nil },
 	"Tags":        func(h Harness) bool { return h.Tags != nil },
 	"Unpriced":    func(h Harness) bool { return h.Unpriced != nil },
+	"Metered":     func(h Harness) bool { return h.Metered != nil },
 	"PagedOffers": func(h Harness) bool { return h.PagedOffers },
 	"MissingKey":  func(h Harness) bool { return h.MissingKey != nil },
 	"WrongKey":    func(h Harness) bool { return h.WrongKey != nil },
@@ -131,46 +136,53 @@ var hooks = map[string]func(Harness) bool{
 // its test.
 func Run(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 1, outsideBubbles, nil)
+	runAll(t, start, 1, false, nil)
 }
 
 // RunParallel is Run with several checks at a time, for providers whose fakes share nothing: start
 // must not change the environment or anything else of the process.
 func RunParallel(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 8, outsideBubbles, nil)
+	runAll(t, start, 8, false, nil)
 }
 
 // RunBeside is RunParallel in parallel with the package's other parallel tests. The checks that
 // must run alone come first. The test must not have changed the environment.
 func RunBeside(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 8, outsideBubbles, t.Parallel)
+	runAll(t, start, 8, false, t.Parallel)
 }
 
-func outsideBubbles(t *testing.T, f func(*testing.T)) { f(t) }
+// inBubble runs f in a bubble if that is wanted.
+func inBubble(t *testing.T, wanted bool, f func(*testing.T)) {
+	if wanted {
+		bubble.Test(t, f)
+	} else {
+		f(t)
+	}
+}
 
 // RunInBubble is Run with every check in a bubble of testing/synctest, where waiting takes no
 // time, for providers that are entirely inside the program.
 func RunInBubble(t *testing.T, start func(t *testing.T) Harness) {
 	t.Helper()
-	runAll(t, start, 1, bubble.Test, nil)
+	runAll(t, start, 1, true, nil)
 }
 
 // runAll runs those checks that must run alone, calls beside if it is not nil, and runs the others, atOnce of them at a time.
-func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*testing.T, func(*testing.T)), beside func()) {
+func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, bubbles bool, beside func()) {
 	t.Helper()
 	elsewhere := newStranger(t)
 	var parallel, alone []sidebyside.Test
 	for _, c := range checks() {
 		test := sidebyside.Test{Name: c.name, Run: func(t *testing.T) {
 			why := ""
-			in(t, func(t *testing.T) {
+			inBubble(t, bubbles, func(t *testing.T) {
 				h := start(t)
 				h.stranger = elsewhere
 				key, out := h.without(c)
 				if !out {
-					c.in(t, h)
+					inBubble(t, c.takesHours() && !bubbles, func(t *testing.T) { c.in(t, h) })
 					return
 				}
 				if why = h.Without[key]; why == "" {
@@ -199,6 +211,9 @@ func runAll(t *testing.T, start func(*testing.T) Harness, atOnce int, in func(*t
 func (c check) alone() bool {
 	return slices.Contains(c.needs, "MissingKey") || c.name == leavesNoGoroutine
 }
+
+// takesHours reports whether a check takes hours, which pass in no time in a bubble of its own.
+func (c check) takesHours() bool { return slices.Contains(c.needs, "Metered") }
 
 // without returns the key of Without that skips a check, if there is one.
 func (h Harness) without(c check) (key string, out bool) {

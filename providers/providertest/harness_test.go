@@ -80,6 +80,8 @@ func harness(t *testing.T, f flaw) Harness {
 		States: func() []StateCase {
 			return []StateCase{
 				{Vendor: "preempted", Set: func(id string) { c.Preempt(id, 0) }, Want: driver.InstancePreempted},
+				{Vendor: "running", Set: func(string) {}, Want: driver.InstanceRunning},
+				{Vendor: "failed", Set: func(id string) { c.Fail(id) }, Want: driver.InstanceFailed},
 				{Vendor: hibernated, Set: func(id string) { c.Stop(id) }, Want: driver.InstanceUnknown},
 			}
 		},
@@ -90,9 +92,12 @@ func harness(t *testing.T, f flaw) Harness {
 		Funds: func(usd float64) {
 			c.SetAccount(func(m *driver.Balance, _ *int) { *m = driver.Balance{Known: true, USD: usd} })
 		},
-		Allow:       func(n int) { c.SetAccount(func(_ *driver.Balance, quota *int) { *quota = cmp.Or(n, -1) }) },
-		Tags:        c.Tags,
-		Unpriced:    func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
+		Allow:    func(n int) { c.SetAccount(func(_ *driver.Balance, quota *int) { *quota = cmp.Or(n, -1) }) },
+		Tags:     c.Tags,
+		Unpriced: func() { c.SetOffers(driver.Offer{InstanceType: "small"}) },
+		Metered: func() (driver.Provider, func() float64) {
+			return with(sim.Config{Cloud: c, Token: token}), func() float64 { return c.BilledUSD("") }
+		},
 		PagedOffers: true,
 		MissingKey:  &MissingKey{Provider: with(sim.Config{Cloud: c}), Names: "Config.Token"},
 		WrongKey:    with(sim.Config{Cloud: c, Token: "sk-wrong"}),

@@ -46,6 +46,7 @@ type fake struct {
 	// Quirks, which tests set within Do.
 	room       int  // how many more pods can be created; negative means no limit
 	stall      bool // new pods stay in PROVISIONING
+	noMachines bool // pods are only rows, with no machine behind them
 	unranked   bool // clusters get no members
 	noPages    bool // lists have no pagination, as in the description of August 2026
 	pageSize   int
@@ -193,17 +194,19 @@ func (f *fake) create(c *fakecloud.Call, p object, global bool) (fakePod, bool) 
 	if err != nil {
 		f.t.Errorf("host key: %v", err)
 	}
-	made := fakePod{object: p, machine: fakecloud.NewMachine(f.t, fakecloud.MachineConfig{
-		AuthorizedKey: env["PUBLIC_KEY"], HostKey: string(private), Env: []string{"RUNPOD_POD_ID=" + id, "RUNPOD_API_KEY=" + podKey(id)},
-	})}
+	made := fakePod{object: p}
+	if !f.noMachines {
+		made.machine = fakecloud.NewMachine(f.t, fakecloud.MachineConfig{
+			AuthorizedKey: env["PUBLIC_KEY"], HostKey: string(private), Env: []string{"RUNPOD_POD_ID=" + id, "RUNPOD_API_KEY=" + podKey(id)},
+		})
+	}
 	p["id"] = id
 	maps.Copy(p, always(time.Now().UTC().Format(time.RFC3339)))
 	if global {
 		p["globalNetworking"] = object{"enabled": true, "ip": fmt.Sprintf("10.1.2.%d", f.made), "internalDns": id + ".runpod.internal"}
 	}
 	p["status"], p["runtime"], p["ssh"] = "PROVISIONING", nil, object{"proxy": nil, "direct": nil}
-	if !f.stall {
-		m := made.machine
+	if m := made.machine; !f.stall && m != nil {
 		p["status"] = "RUNNING"
 		p["runtime"] = object{"uptime": 1, "ports": []object{{"private": 22, "public": m.Port, "type": "tcp", "ip": m.Host}}}
 		p["ssh"] = object{
@@ -476,4 +479,15 @@ func open(t *testing.T, cfg Config) driver.Driver {
 	}
 	t.Cleanup(func() { d.Close() })
 	return d
+}
+
+// meters returns the pods as RunPod's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, p := range f.pods.All(nil) {
+		all = append(all, fakecloud.Metered{
+			ID: p.object["id"].(string), State: p.object["status"].(string), HourlyUSD: p.object["cost"].(float64),
+			ExistsUSD: 0.10 * float64(p.object["disk"].(int)) / 720,
+		})
+	}
+	return all
 }

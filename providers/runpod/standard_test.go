@@ -23,6 +23,7 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Name:       providerName,
 	Spec:       oneH100,
 	Start:      startFake,
+	Still:      func(f *fake) { f.noMachines = true },
 	Config:     (*fake).config,
 	Account:    (*fake).account,
 	Client:     func(c *Config, client *http.Client) { c.HTTPClient = client },
@@ -36,6 +37,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Alone:      true,
 	Made:       map[string]int{"machine": 2},
 	EndsItself: true,
+	// By the second; a disk of 0.10 USD a GB and month (fact sheet, section 7).
+	Tariff: fakecloud.Tariff{Free: []string{"EXITED", "TERMINATED"}},
+	Meters: (*fake).meters,
 }
 
 // made returns the standard set for machines that are made by one of the API's calls.

@@ -54,7 +54,7 @@
 //
 // # Billing
 //
-// By the minute, from the start of the server; types without a GPU, and RENDER-S, by the hour.
+// By the minute, from the start of the server; RENDER-S by the hour.
 // A stopped server is still billed for its volume. A server that is "stopped in place" is
 // billed in full, and so, as far as is known, is a server that was shut down from inside.
 // There is no spot. Terminating a server detaches its volume, which is billed until it is

@@ -9,6 +9,7 @@ import (
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/internal/cloudtest"
+	"github.com/gputrain/gputrain/providers/internal/currency"
 )
 
 func (f *fake) handleServers() {
@@ -263,5 +264,19 @@ func (f *fake) account() (all []driver.Resource) {
 			all = append(all, driver.Resource{Kind: "volume", ID: v["zone"].(string) + "/" + v["id"].(string), Name: v["name"].(string)})
 		}
 	})
+	return all
+}
+
+// meters returns the servers as Scaleway's meter reads them, in dollars of the driver's usual rate.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	rate, err := currency.Of("EUR", 0)
+	if err != nil {
+		f.t.Error(err)
+	}
+	for _, s := range f.servers.All(nil) {
+		all = append(all, fakecloud.Metered{
+			ID: s.row["id"].(string), State: s.row["state"].(string), HourlyUSD: f.products[s.row["commercial_type"].(string)]["hourly_price"].(float64) * rate.USD,
+		})
+	}
 	return all
 }

@@ -122,10 +122,10 @@ func (a *api) offer(p place, t product, spec driver.Query) driver.Offer {
 		ID: p.String(), InstanceType: p.kind, Region: p.zone, Country: countryOf(p.zone),
 		Accelerator: accelerator(p.kind, t, spec.Accelerator),
 		Arch:        archs[t.Arch], VCPUs: t.NCPUs, MemoryGiB: t.RAM / gib, DiskGiB: float64(diskBytes(spec)) / gib,
-		BillingUnit: time.Hour,
+		BillingUnit: time.Minute, // from power-on (fact sheet of Scaleway, section 6)
 	}
-	if t.gpus() > 0 && p.kind != "RENDER-S" {
-		o.BillingUnit = time.Minute
+	if p.kind == "RENDER-S" {
+		o.BillingUnit = time.Hour
 	}
 	if t.HourlyPrice > 0 {
 		o.HourlyUSD = driver.USD(t.HourlyPrice * a.rate.USD)

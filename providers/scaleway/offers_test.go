@@ -32,14 +32,14 @@ func TestEuros(t *testing.T) {
 	}
 }
 
-// Types with GPUs are billed by the minute, except the oldest; all others by the hour.
+// All types are billed by the minute, except the oldest with a GPU.
 func TestBillingUnits(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.products["RENDER-S"] = gpuProduct(1.221, 10, 42, "P100", 1, 16)
 	f.labels["ubuntu_noble"] = append(f.labels["ubuntu_noble"], "RENDER-S")
 	all := cloudtest.AllOffers(t, cloudtest.Open(t, f.config()), driver.Query{})
-	for kind, want := range map[string]time.Duration{"L4-2-24G": time.Minute, "RENDER-S": time.Hour, "DEV1-S": time.Hour} {
+	for kind, want := range map[string]time.Duration{"L4-2-24G": time.Minute, "RENDER-S": time.Hour, "DEV1-S": time.Minute} {
 		if got := offer(t, all, kind).BillingUnit; got != want {
 			t.Errorf("%s is billed by %v, want %v", kind, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain/accelerators"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
@@ -35,6 +36,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	},
 	Nothing: "Prepare makes nothing: each server is made with the pool's key",
 	Made:    map[string]int{"machine": 2, "volume": 2},
+	// By the minute, from power-on through standby, but RENDER-S by the hour (fact sheet, section 6). No API tells what a volume costs.
+	Tariff: fakecloud.Tariff{Unit: time.Minute, Free: []string{"stopped"}},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -64,6 +64,7 @@ func harness(t *testing.T, c *cluster, l *fakeLogin) providertest.Harness {
 			"Allow":                     "a cluster tells no quota before a job is submitted: Room makes it refuse one",
 			"Unpriced":                  "prices are those of Config.HourlyUSD: TestOffers",
 			"PagedOffers":               "sinfo has no pages",
+			"Metered":                   "a cluster has no meter: a price is the user's own",
 			"offers name their country": "a cluster does not say where it is",
 			"calls that are redirected to another server": "SSH has no redirects",
 			"read that waits for Retry-After":             "Slurm names no time to wait for",

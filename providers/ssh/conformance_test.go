@@ -55,7 +55,7 @@ func TestConformance(t *testing.T) {
 			Without: map[string]string{
 				"Funds": "hosts are free", "Allow": "hosts have no quotas", "Tags": noTags,
 				"offers name their country": "a host does not tell where it is",
-				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "States": noAPI, "Foreign": noAPI,
+				"Fault":                     noAPI, "Calls": noAPI, "PagedOffers": noAPI, "Metered": "nothing is billed", "States": noAPI, "Foreign": noAPI,
 				"MissingKey": noKeys, "WrongKey": noKeys,
 				"tags round trip": noTags, "list of one pool shows no other": noTags, "list forgets what is gone": noTags,
 				"Stall":    "hosts run already",

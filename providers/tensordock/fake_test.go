@@ -318,3 +318,11 @@ func (f *fake) foreign() (ids []string) {
 	})
 	return slices.Clip(ids)
 }
+
+// meters returns the instances as TensorDock's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, r := range f.instances.All(nil) {
+		all = append(all, fakecloud.Metered{ID: r.row["id"].(string), State: r.row["status"].(string), HourlyUSD: r.row["rateHourly"].(float64)})
+	}
+	return all
+}

@@ -28,6 +28,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	},
 	Nothing: "nothing is made for a pool but its machines: the create call has its key",
 	Made:    map[string]int{"machine": 2},
+	// By the second, with its disk (fact sheet, section 6).
+	Tariff: fakecloud.Tariff{},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -417,3 +417,14 @@ func (f *fake) set(id string, changed row) {
 		}
 	})
 }
+
+// meters returns the instances as Vast.ai's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, r := range f.instances.All(nil) {
+		disk := r.row["disk_space"].(float64) * r.row["storage_cost"].(float64) / hoursPerMonth
+		all = append(all, fakecloud.Metered{
+			ID: fmt.Sprint(r.row["id"]), State: fmt.Sprint(r.row["actual_status"]), HourlyUSD: r.row["dph_total"].(float64) - disk, ExistsUSD: disk,
+		})
+	}
+	return all
+}

@@ -32,6 +32,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	Alone:      true,
 	Made:       map[string]int{"machine": 2, "key": 1},
 	EndsItself: true,
+	// By the second while it runs, and its disk as long as it exists (fact sheet, section 5).
+	Tariff: fakecloud.Tariff{Free: []string{"<nil>", "created", "loading", "stopped", "exited", "offline"}},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
@@ -114,4 +115,27 @@ func (f *fake) foreign() (ids []string) {
 		ids = append(ids, id)
 	})
 	return ids
+}
+
+// meters returns the instances and the volumes as Verda's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for _, r := range f.instances.All(nil) {
+		for _, t := range f.types {
+			if t["instance_type"] == r.row["instance_type"] {
+				field := "price_per_hour"
+				if r.row["is_spot"] == true {
+					field = "spot_price"
+				}
+				usd, err := strconv.ParseFloat(t[field].(string), 64)
+				if err != nil {
+					f.t.Error(err)
+				}
+				all = append(all, fakecloud.Metered{ID: r.row["id"].(string), State: r.row["status"].(string), HourlyUSD: usd})
+			}
+		}
+	}
+	for _, v := range f.volumes.All(nil) {
+		all = append(all, fakecloud.Metered{ID: v["id"].(string), ExistsUSD: 0.2 * float64(v["size"].(int)) / 730}) // $0.20 a GB and month
+	}
+	return all
 }

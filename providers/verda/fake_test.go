@@ -245,7 +245,9 @@ func (f *fake) create(c *fakecloud.Call) fakecloud.Answer {
 		r.row["ip"] = r.machine.PublicIP
 	}
 	f.instances.Put(c, id, r)
-	f.volumes.Put(c, disk, volumeRow(disk, in.OSVolume.Name, "attached", tags))
+	volume := volumeRow(disk, in.OSVolume.Name, "attached", tags)
+	volume["size"] = in.OSVolume.GB
+	f.volumes.Put(c, disk, volume)
 	return f.id(202, id)
 }
 

@@ -36,6 +36,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 		providertest.OpList: {opList}, providertest.OpTerminate: {opAct}, providertest.OpRelease: {opDelKey},
 	},
 	Made: map[string]int{"machine": 2, "key": 1},
+	// Prepaid in steps of ten minutes, of which the unused part is refunded; a volume while it exists (fact sheet, section 7).
+	Tariff: fakecloud.Tariff{Unit: 10 * time.Minute, Refunds: true},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

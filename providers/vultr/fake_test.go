@@ -311,3 +311,24 @@ func (f *fake) account() (all []driver.Resource) {
 	})
 	return all
 }
+
+// meters returns the machines as Vultr's meter reads them.
+func (f *fake) meters() (all []fakecloud.Metered) {
+	for mode, machines := range f.machines {
+		for _, r := range machines.All(nil) {
+			for _, p := range f.plans[mode] {
+				if p["id"] != r.row["plan"] {
+					continue
+				}
+				usd := p["hourly_cost"]
+				if there, ok := p["location_cost"].(row); ok {
+					if own, ok := there[fmt.Sprint(r.row["region"])].(row); ok {
+						usd = own["hourly_cost"]
+					}
+				}
+				all = append(all, fakecloud.Metered{ID: r.row["id"].(string), State: r.row["status"].(string), HourlyUSD: usd.(float64)})
+			}
+		}
+	}
+	return all
+}

@@ -3,6 +3,7 @@ package vultr
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/gputrain/gputrain"
 	"github.com/gputrain/gputrain/internal/test/fakecloud"
@@ -35,6 +36,9 @@ var standard = cloudtest.Cloud[*fake, Config]{
 	},
 	Nothing: "nothing is made for a pool but machines",
 	Made:    map[string]int{"machine": 2},
+	// By the hour, rounded up, also while it is halted (fact sheet, section 7).
+	Tariff: fakecloud.Tariff{Unit: time.Hour},
+	Meters: (*fake).meters,
 }
 
 func TestReadme(t *testing.T) { standard.Readme(t) }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -44,6 +45,7 @@ type Server struct {
 	done chan struct{} // closed when the test is over: then no call is held any more
 
 	state sync.Mutex // held by Do, and while a handler runs
+	after []func()   // called after each of them, while it is held
 
 	mu       sync.Mutex // guards the fields below
 	handlers map[string]Handler
@@ -65,7 +67,10 @@ func Start(t testing.TB, cfg Config) *Server {
 	}
 	hs := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = hs.URL
+	host := strings.TrimPrefix(s.URL, "http://")
+	servers.Store(host, s)
 	t.Cleanup(func() {
+		servers.Delete(host)
 		close(s.done)
 		hs.CloseClientConnections()
 		hs.Close()
@@ -105,7 +110,15 @@ func (s *Server) Handle(op string, h Handler) {
 func (s *Server) Do(f func()) {
 	s.state.Lock()
 	defer s.state.Unlock()
+	defer s.look()
 	f()
+}
+
+// look calls what looks at the fake's state after each change.
+func (s *Server) look() {
+	for _, f := range s.after {
+		f()
+	}
 }
 
 // errCut means that the server must cut the connection instead of answering.
@@ -202,6 +215,7 @@ func (s *Server) handle(c *Call, h Handler) (Answer, error) {
 func (s *Server) run(c *Call, h Handler) (a Answer, ok bool) {
 	s.state.Lock()
 	defer s.state.Unlock() // even if the handler ends its goroutine by Fatal
+	defer s.look()
 	defer func() {
 		if p := recover(); p != nil {
 			s.t.Errorf("fakecloud: %s: %v\n%s", c.Op, p, debug.Stack())

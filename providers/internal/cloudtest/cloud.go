@@ -19,6 +19,8 @@ type Fake interface {
 	Do(change func())
 	Inject(fakecloud.Fault) *fakecloud.Injected
 	Records(ops ...string) []fakecloud.Record
+	Inside() *http.Client
+	Meter(fakecloud.Tariff, func() []fakecloud.Metered) *fakecloud.Meter
 }
 
 // A Cloud is what the standard tests know of a provider: F is its fake, and C its Config. Each standard test is a method, whose
@@ -55,6 +57,11 @@ type Cloud[F Fake, C driver.Provider] struct {
 	Made map[string]int
 	// Repeats is true if a launch has a token, by which the call can be made again.
 	Repeats bool
+	// Tariff is how the cloud bills, by the sheet of its facts, and Meters are the machines of a fake as the cloud's meter reads
+	// them. NoMeter says why a fake has none.
+	Tariff  fakecloud.Tariff
+	Meters  func(F) []fakecloud.Metered
+	NoMeter string
 	// EndsItself is true if a machine ends its own billing when its program is gone.
 	EndsItself bool
 }

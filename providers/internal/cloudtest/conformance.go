@@ -42,6 +42,11 @@ func (c Cloud[F, C]) Conformance(t *testing.T, hooks func(F) providertest.Harnes
 			h.Dial = fakecloud.Dial
 		}
 		without := map[string]string{}
+		if c.Meters != nil {
+			h.Metered = func() (driver.Provider, func() float64) { return c.metered(f, h.Provider.(C)) }
+		} else {
+			without["Metered"] = c.NoMeter
+		}
 		for _, op := range []providertest.Op{providertest.OpPrepare, providertest.OpRelease} {
 			if len(c.Ops[op]) == 0 {
 				maps.Copy(without, uncalled(op, c.Nothing))
@@ -51,6 +56,15 @@ func (c Cloud[F, C]) Conformance(t *testing.T, hooks func(F) providertest.Harnes
 		h.Without = without
 		return h
 	})
+}
+
+// metered returns the provider of a fake for a bubble, and the fake's meter. Its machines are only rows from now on.
+func (c Cloud[F, C]) metered(f F, cfg C) (driver.Provider, func() float64) {
+	c.Client(&cfg, f.Inside())
+	if c.Still != nil {
+		f.Do(func() { c.Still(f) })
+	}
+	return cfg, f.Meter(c.Tariff, func() []fakecloud.Metered { return c.Meters(f) }).USD
 }
 
 // uncalled has the checks that need a call of Prepare or Release, for a driver that makes none.

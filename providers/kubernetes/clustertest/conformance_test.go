@@ -50,7 +50,7 @@ func (c *cluster) harness(t *testing.T) providertest.Harness {
 			return []string{name}
 		},
 		Without: map[string]string{
-			"Fault": faults, "Calls": faults, "PagedOffers": faults, "States": ends, "Stall": ends, "Room": ends,
+			"Fault": faults, "Calls": faults, "PagedOffers": faults, "Metered": "a cluster bills nothing", "States": ends, "Stall": ends, "Room": ends,
 			"MissingKey": keys, "WrongKey": keys, "Secrets": keys,
 			"Funds": "a cluster has no money", "Allow": "no API tells it", "Unpriced": "the API has no prices",
 			"offers name their country": "a cluster does not say in which country its machines are",

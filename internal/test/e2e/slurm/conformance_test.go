@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 			Without: map[string]string{
 				"Funds": "a cluster has no money", "Allow": "a cluster tells no quota before a job is submitted",
 				"offers name their country": "a cluster does not say where it is",
-				"Fault":                     noFaults, "Calls": noFaults, "PagedOffers": "sinfo has no pages",
+				"Fault":                     noFaults, "Calls": noFaults, "PagedOffers": "sinfo has no pages", "Metered": "a cluster has no meter: a price is the user's own",
 				"MissingKey": noKeys, "WrongKey": noKeys, "Secrets": noKeys, "Tags": noKeys,
 				"Stall":                               "TestFirstOfWhenFull has jobs that wait",
 				"Room":                                "a full queue refuses no job: TestAccounting",

@@ -198,7 +198,7 @@ func TestConformance(t *testing.T) {
 			},
 			Without: map[string]string{
 				"Fault": small, "Account": small, "Foreign": small, "States": small, "Stall": small, "Room": small, "Unpriced": small,
-				"PagedOffers": small, "Funds": small, "Allow": small, "Tags": small, "MissingKey": small, "WrongKey": small, "Secrets": small,
+				"PagedOffers": small, "Metered": small, "Funds": small, "Allow": small, "Tags": small, "MissingKey": small, "WrongKey": small, "Secrets": small,
 			},
 		}
 	})
