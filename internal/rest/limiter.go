@@ -3,6 +3,8 @@ package rest
 import (
 	"context"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A Limiter spaces calls: no span of its length, wherever it begins, has more calls than its number. Clients may share
@@ -11,7 +13,7 @@ import (
 // A token bucket, as in golang.org/x/time/rate, allows up to twice the number in a span that begins at the end of an
 // idle time, which APIs that count answer with 429.
 type Limiter struct {
-	turn mutex // held by the next call
+	turn *semaphore.Weighted // held by the next call
 	span time.Duration
 	past []time.Time // when the last calls went, as a ring
 	next int         // the oldest of past
@@ -19,7 +21,7 @@ type Limiter struct {
 
 // NewLimiter returns a limiter of n calls, at least one, per span.
 func NewLimiter(n int, span time.Duration) *Limiter {
-	return &Limiter{turn: make(mutex, 1), span: span, past: make([]time.Time, max(n, 1))}
+	return &Limiter{turn: semaphore.NewWeighted(1), span: span, past: make([]time.Time, max(n, 1))}
 }
 
 // wait returns when all of the limiters allow the call, in the order of asking at each. A call that gives up delays no
@@ -27,10 +29,10 @@ func NewLimiter(n int, span time.Duration) *Limiter {
 // counts from when it is made.
 func wait(ctx context.Context, limits ...*Limiter) error {
 	for _, l := range limits {
-		if err := l.turn.lock(ctx); err != nil {
+		if err := l.turn.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		defer l.turn.unlock()
+		defer l.turn.Release(1)
 		timer := time.NewTimer(time.Until(l.past[l.next].Add(l.span)))
 		defer timer.Stop()
 		select {
@@ -48,17 +50,3 @@ func wait(ctx context.Context, limits ...*Limiter) error {
 	}
 	return nil
 }
-
-// A mutex is a lock whose wait a context can end. It is made with a capacity of one.
-type mutex chan struct{}
-
-func (m mutex) lock(ctx context.Context) error {
-	select {
-	case m <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m mutex) unlock() { <-m }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // for the first to get it.
 func ClientCredentials(tokens *Client, path, id, secret string) Auth {
 	tokens.Hide(secret)
-	mu := make(mutex, 1)
+	mu := semaphore.NewWeighted(1)
 	var token string
 	var ends time.Time
 	get := func(ctx context.Context) error {
@@ -46,10 +48,10 @@ func ClientCredentials(tokens *Client, path, id, secret string) Auth {
 	}
 	return Auth{
 		Sign: func(req *http.Request, hide func(...string)) error {
-			if err := mu.lock(req.Context()); err != nil {
+			if err := mu.Acquire(req.Context(), 1); err != nil {
 				return err
 			}
-			defer mu.unlock()
+			defer mu.Release(1)
 			if token == "" || !time.Now().Before(ends) {
 				if err := get(req.Context()); err != nil {
 					return err
@@ -61,10 +63,10 @@ func ClientCredentials(tokens *Client, path, id, secret string) Auth {
 			return nil
 		},
 		Renew: func(refused *http.Request) bool {
-			if mu.lock(refused.Context()) != nil {
+			if mu.Acquire(refused.Context(), 1) != nil {
 				return false
 			}
-			defer mu.unlock()
+			defer mu.Release(1)
 			if refused.Header.Get("Authorization") == "Bearer "+token { // else another call has replaced it
 				token = ""
 			}
