@@ -34,7 +34,7 @@ func TestThreadsOfASlot(t *testing.T) {
 	pool, cpus := open(gputrain.Spec{Concurrency: 2})
 	says("two slots", pool, ask, fmt.Sprint(max(cpus/2, 1)))
 	says("its own value", pool, own, "7")
-	pool, cpus = open(gputrain.Spec{Concurrency: 1000})
+	pool, _ = open(gputrain.Spec{Concurrency: 1000})
 	says("many slots", pool, ask, "1")
 	pool, _ = open(gputrain.Spec{Concurrency: 2, Image: gputrain.Image{Env: map[string]string{"OMP_NUM_THREADS": "9"}}})
 	says("the image's value", pool, ask, "9")
