@@ -11,8 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,8 +169,19 @@ exec busybox nc "$@"
 // Some versions of nc fail after each connection that the peer ends. The next peer is served too.
 func TestExitStatusOfNC(t *testing.T) {
 	t.Parallel()
+	started := filepath.Join(t.TempDir(), "started")
+	t.Cleanup(func() { // the shell around it is killed, and cannot end it
+		pids, _ := os.ReadFile(started)
+		for _, text := range strings.Fields(string(pids)) {
+			name, _ := os.ReadFile("/proc/" + text + "/comm")
+			if pid, err := strconv.Atoi(text); err == nil && strings.TrimSpace(string(name)) == "busybox" {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
 	checkWithNC(t, 3, `exec 3<&0
 busybox nc "$@" <&3 &
+echo $! >>'`+started+`'
 trap 'kill $!; exit 1' TERM
 wait $!
 exit 1
