@@ -62,15 +62,20 @@ func (c Config) checkLogin(f *faults) {
 		f.add(`write slurm.Config{Login: ssh.Host{Addr: "login.lab"}}, or set Local on the login node itself`, "Login names no host")
 		return
 	}
+	known := len(*f)
 	for i, h := range c.Jump {
 		f.host(fmt.Sprintf("Jump[%d]", i), h)
 	}
-	f.host("Login", c.Login)
+	if len(*f) > known { // and not once more as the way to Login
+		f.host("Login", c.Login)
+	} else {
+		f.host("Login", c.Login, c.Jump...)
+	}
 }
 
-// host adds the mistakes in a host. One without a credential is of the kind driver.ErrAuth.
-func (f *faults) host(field string, h ssh.Host) {
-	if _, err := h.Route(); err != nil {
+// host adds the mistakes in a host, which is reached through others. One without a credential is of the kind driver.ErrAuth.
+func (f *faults) host(field string, h ssh.Host, jump ...ssh.Host) {
+	if _, err := h.Route(jump...); err != nil {
 		e := &driver.Error{Provider: providerName, Op: "open", Kind: driver.ErrInvalid, Err: fmt.Errorf("%s, %q: %w", field, h.Addr, err)}
 		if known, ok := errors.AsType[*driver.Error](err); ok {
 			e.Kind, e.Hint, e.Err = known.Kind, known.Hint, fmt.Errorf("%s, %q: %w", field, h.Addr, known.Err)

@@ -3,10 +3,13 @@ package slurm
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/providers/driver"
 	"github.com/gputrain/gputrain/providers/ssh"
 )
@@ -82,5 +85,29 @@ func TestComplete(t *testing.T) {
 	}
 	if d.QueueTimeout != 30*time.Minute || d.CommandTimeout != 30*time.Second || d.WorkDir != "${TMPDIR:-/tmp}" || d.SSHD != "/usr/sbin/sshd" || d.Ports != [2]int{20000, 31999} || d.Reach != ReachAuto {
 		t.Errorf("%+v", d)
+	}
+}
+
+// With Jump, ~/.ssh/config need not know the way to the login node: neither its ProxyCommand nor its ProxyJump counts. Without, they do.
+func TestJumpInsteadOfTheConfiguredWay(t *testing.T) {
+	opensshtest.Client(t, "ssh")
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	if err := errors.Join(os.Mkdir(filepath.Join(home, ".ssh"), 0o700), os.WriteFile(filepath.Join(home, ".ssh", "config"), []byte("Host login.lab\n ProxyCommand nc %h %p\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, key, _ := testKey(t)
+	login := ssh.Host{Addr: "login.lab", User: "me", KeyFile: key, HostKey: "SHA256:jOzoyCtCFEPeHYjYxxSFFzvBt4yhpyTHtSmlQKkqrF8"}
+	door := login
+	door.Addr = "door.lab"
+	if err := (Config{Login: login, Jump: []ssh.Host{door}}).check(); err != nil {
+		t.Error(err)
+	}
+	if err := (Config{Login: login}).check(); err == nil || !strings.Contains(err.Error(), "ProxyCommand") {
+		t.Errorf("without Jump: %v", err)
+	}
+	if err := (Config{Login: login, Jump: []ssh.Host{{}}}).check(); err == nil || strings.Count(err.Error(), "Addr is empty") != 1 {
+		t.Errorf("a mistake in Jump: %v", err)
 	}
 }
