@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/gputrain/gputrain/internal/transfer"
@@ -195,16 +194,9 @@ func TestWrittenInPlace(t *testing.T) {
 	weights, moments := zipped(t, strings.Repeat("w", 5000)), safetensors(tensors, 24)
 	for first, in := range map[string]string{"step-1": "step-2", "checkpoint-1": "checkpoint-2"} {
 		t.Run(in, func(t *testing.T) {
-			n, files := fakeNode(t, 0)
+			n, _ := fakeNode(t, 0)
 			k, r := newKeeper(t, Config{})
 			restore(t, k, "", n)
-			var looks atomic.Int32
-			files.set(func(op string) error {
-				if op == "script" {
-					looks.Add(1)
-				}
-				return nil
-			})
 			tree{"m": "x"}.save(t, n, first)
 			stop := watch(t, k, nil, nil, n)
 			until(t, func() bool { path, _ := k.Newest(); return path != "" })
@@ -213,11 +205,20 @@ func TestWrittenInPlace(t *testing.T) {
 				t.Helper()
 				must(t, os.MkdirAll(filepath.Join(n.Dir, in), 0o755))
 				must(t, os.WriteFile(filepath.Join(n.Dir, in, file), []byte(text), 0o644))
-				before := looks.Load()
-				until(t, func() bool { return looks.Load() > before+10 }) // longer than it takes to settle
+			}
+			// found is how the checkpoint was when it was found to be torn.
+			found := func() seen {
+				k.torn.mu.Lock()
+				defer k.torn.mu.Unlock()
+				if one := k.torn.ones[in]; one != nil {
+					return one.as
+				}
+				return seen{}
 			}
 			for _, cut := range []int{100, 1000, 4000} {
+				before := found()
 				write("model.pt", weights[:cut])
+				until(t, func() bool { return found() != before })
 				if _, err := os.Stat(here); err == nil {
 					t.Fatalf("after %d bytes, it is here", cut)
 				}
