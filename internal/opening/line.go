@@ -18,6 +18,8 @@ const (
 	patience = time.Second
 	// The line is drawn anew each redraw.
 	redraw = time.Second
+	// A terminal that takes nothing, as after Ctrl-S, is given up after stuck: a pool that could not be opened is then ended.
+	stuck = time.Second
 )
 
 // Show shows in one line of a terminal what the pool waits for and what it costs, until the returned function is called: with true if the
@@ -37,10 +39,16 @@ func (p *Progress) Show(f *os.File, costs func() string) (end func(open bool)) {
 }
 
 func (p *Progress) show(w io.Writer, costs func() string, width func() int) (end func(open bool)) {
-	over, drawn := make(chan struct{}), make(chan bool)
+	over, drawn := make(chan struct{}), make(chan struct{})
+	var last string // what is shown at the end; set before over is closed
 	go func() {
 		shown := false
-		defer func() { drawn <- shown }()
+		defer func() {
+			if shown {
+				fmt.Fprint(w, erase+last)
+			}
+			close(drawn)
+		}()
 		pause := time.NewTimer(patience)
 		defer pause.Stop()
 		for {
@@ -57,15 +65,14 @@ func (p *Progress) show(w io.Writer, costs func() string, width func() int) (end
 	var once sync.Once
 	return func(open bool) {
 		once.Do(func() {
-			close(over)
-			if !<-drawn {
-				return
-			}
-			last := ""
 			if open {
 				last = fit(said(p.opened(), costs()), width()) + "\r\n"
 			}
-			fmt.Fprint(w, erase+last)
+			close(over)
+			select {
+			case <-drawn:
+			case <-time.After(stuck):
+			}
 		})
 	}
 }

@@ -104,6 +104,26 @@ func TestLineLeavesNothing(t *testing.T) {
 	})
 }
 
+// A stoppedTerminal takes nothing until it goes on.
+type stoppedTerminal struct{ goesOn chan struct{} }
+
+func (s stoppedTerminal) Write(p []byte) (int, error) { <-s.goesOn; return len(p), nil }
+
+// A terminal that is stopped, as by Ctrl-S, holds nobody up: what Open has rented is to be ended.
+func TestLineOnAStoppedTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := New(t.Context(), "it was begun"), stoppedTerminal{make(chan struct{})}
+		end := p.show(s, costs, wide)
+		time.Sleep(2 * patience)
+		began := time.Now()
+		end(false)
+		if took := time.Since(began); took != stuck {
+			t.Errorf("the end took %v", took)
+		}
+		close(s.goesOn)
+	})
+}
+
 // What is no terminal gets nothing.
 func TestNoTerminal(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "")
