@@ -235,12 +235,12 @@ func tornNumPy(start []byte, size int64) string {
 	if len(start) < 12 {
 		return "is cut off in its header"
 	}
-	header, length := 10, int(binary.LittleEndian.Uint16(start[8:]))
+	header, length := int64(10), int64(binary.LittleEndian.Uint16(start[8:]))
 	if start[6] >= 2 {
-		header, length = 12, int(binary.LittleEndian.Uint32(start[8:]))
+		header, length = 12, int64(binary.LittleEndian.Uint32(start[8:]))
 	}
-	need := float64(header) + float64(length)
-	text := start[header:min(len(start), header+max(length, 0))]
+	need := float64(header + length)
+	text := start[header:min(int64(len(start)), header+length)]
 	item, dims := dtype.FindSubmatch(text), shape.FindSubmatch(text)
 	if item != nil && dims != nil { // neither a structure nor objects
 		bytesOf, _ := strconv.ParseFloat(string(item[1]), 64)

@@ -133,6 +133,7 @@ func TestTornFilesAreFoundByTheirForm(t *testing.T) {
 		"config.json":                "",
 		"model.safetensors":          safetensors("{\"a\": 7}", 0),
 		"half.safetensors":           safetensors("{\"a\": {\"data_offsets\": [0, 1e300]}}", 0),
+		"huge.npy":                   "\x93NUMPY\x02\x00\xff\xff\xff\x7f{'descr'",
 		"zeros, after a zip's start": zipped(t, "w")[:50] + strings.Repeat("\x00", 5000),
 	} {
 		if tornForm(strings.NewReader(text), int64(len(text)), name) == "" {
@@ -188,8 +189,8 @@ func TestTornFoldersAreFoundByTheirFiles(t *testing.T) {
 	}
 }
 
-// A checkpoint that a program writes in place, file by file and with pauses, comes only when it is whole; until then the one before
-// is resumed from. The program is told of the rename.
+// A checkpoint that a program writes in place, file by file and with pauses, comes only when it is whole. Until then an older one
+// is used, and the program is told to rename.
 func TestWrittenInPlace(t *testing.T) {
 	weights, moments := zipped(t, strings.Repeat("w", 5000)), safetensors(tensors, 24)
 	for first, in := range map[string]string{"step-1": "step-2", "checkpoint-1": "checkpoint-2"} {

@@ -40,7 +40,7 @@ func (s *seen) order() order { return order{stepOf(s.name), s.time, s.name} }
 //
 // A rename changes the change time of a folder (%Z), and nothing else of it. So a folder has appeared by a rename (w) if nothing in it
 // has changed since it has, and if its own list (%Y) has not changed at that time, which is how a folder begins in which
-// files are made. Within one tick of the node's clock that cannot be told (m), unless it was some seconds ago.
+// files are made. Within one tick of the node's clock that cannot be told (m), unless it was $s seconds ago.
 const lookScript = `LC_ALL=C; export LC_ALL
 [ -d "$d" ] || exit 0
 cd "$d" || exit 1
@@ -58,7 +58,7 @@ for e in *; do
 		born=$(stat $change "./$e" 2>/dev/null) last=$(find "./$e" -exec stat $change {} + 2>/dev/null | sort -n | tail -n 1)
 		second=${born%%.*}
 		if [ "$born" != "$last" ]; then kind=d
-		elif [ "$born" = "$(stat $list "./$e" 2>/dev/null)" ] && [ $(($(date +%s) - ${second:-0})) -lt 3 ]; then kind=m
+		elif [ "$born" = "$(stat $list "./$e" 2>/dev/null)" ] && [ $(($(date +%s) - ${second:-0})) -lt "$s" ]; then kind=m
 		else kind=w; fi
 		;;
 	esac
@@ -81,7 +81,7 @@ var errLook = errors.New("the node sent an invalid list of checkpoints")
 
 // lookAt looks at a node.
 func lookAt(ctx context.Context, n Node) (look, error) {
-	said, err := n.Files.Script(ctx, n.Dir, lookScript, lookBytes, "d="+n.Dir)
+	said, err := n.Files.Script(ctx, n.Dir, lookScript, lookBytes, "d="+n.Dir, fmt.Sprint("s=", int(settleTime.Seconds())))
 	if err != nil {
 		return look{}, fmt.Errorf("%s: %w", n.Name, err)
 	}
@@ -257,7 +257,7 @@ const (
 )
 
 // isWhole reports whether an entry is a whole checkpoint, as far as a look can tell. While a task writes, that is one which
-// has appeared by a rename, or has not changed for settleTime. What a task has left that succeeded need not have changed for two looks.
+// has appeared by a rename, or has not changed for settleTime. Once it has succeeded, two looks at the same content are enough.
 func (s *seen) isWhole(p phase) bool {
 	return s.whole || s.settled || s.may && p != writing || s.again && p == succeeded
 }
