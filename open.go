@@ -98,7 +98,7 @@ func With(ctx context.Context, provider Provider, spec Spec, body func(ctx conte
 
 // open launches the nodes and waits for the first MinReady.
 func (p *pool) open(provider Provider) (err error) {
-	if !p.opts.quiet && !p.events.seen() { // nobody else tells what it waits for
+	if !p.opts.quiet && !p.events.seen() { // no other view is there
 		end := p.events.progress.Show(os.Stderr, func() string {
 			if c := p.cost(); c.HourlyUSD > 0 || c.Unknown > 0 {
 				return c.String()

@@ -31,8 +31,8 @@ import (
 // pool's only if its name, its program and its age agree with the tag. Others are left alone, and an
 // error names each, with what does not agree. Results that the pool's program has put on disk stay there:
 // Pools names the folders, before Reap has removed the ledger. Errors name what could not be ended,
-// in a [*LeakError]. A program that is ending its pool, or a guardian that is, is waited for: for five minutes, and an [ErrInUse]
-// then names it. If ctx ends Reap returns at once: what is left by then is for another Reap.
+// in a [*LeakError]. Reap waits for a program that is ending the pool, as its guardian does, for five minutes at most: an
+// [ErrInUse] names one that takes longer. If ctx ends Reap returns at once: what is left by then is for another Reap.
 func Reap(ctx context.Context, providers ...Provider) ([]Resource, error) {
 	return StateDir("").Reap(ctx, providers...)
 }

@@ -29,8 +29,8 @@ type Training struct {
 	// none. A function runs once per node.
 	ProcessesPerNode int
 	// Restarts is how often the gang starts again after a failure of its own: an exit code, a signal, a stall. The loss of a node
-	// or of an accelerator does not count, nor does a failure before the first step that may be its checkpoint's. Three attempts in a row that get no
-	// further end the training, with [ErrNoProgress], whatever failed.
+	// or of an accelerator does not count, nor does a failure before the first step that may be its checkpoint's. Three attempts
+	// in a row that get no further end the training, with [ErrNoProgress], whatever failed.
 	Restarts int
 	// AllowPublicNetwork allows a gang of several nodes to meet at public addresses. Its processes listen at ports that ask for no
 	// password (torch's, NCCL's, gloo's, JAX's, MPI's): who reaches them can join, read and change the training, and make its processes

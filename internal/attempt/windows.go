@@ -22,7 +22,7 @@ var (
 	// carriageReturn is what shells, env(1) and what starts programs say of a word that ends in a carriage return: "/bin/bash^M: bad
 	// interpreter", "$'\r': command not found", and the bare character before a colon.
 	carriageReturn = regexp.MustCompile(`bad interpreter.*\^M|\^M: bad interpreter|\$'[^'\n]*\\r'|‘[^’\n]*\\r’|(?:\S|: )\r['’"]?: \S|(?i:illegal option) -\r|can't execute '[^'\n]*\r'`)
-	// missingFile is what a shell says of a file that is there, and whose interpreter is not.
+	// missingFile finds the file of which a shell says that it is missing, though only its interpreter may be.
 	missingFile = regexp.MustCompile(`(?i)([\w./~+@-]*/[\w./+@-]+)['’"]?: (?:not found|No such file or directory|[^\n]*syntax error)`)
 	syntaxError = regexp.MustCompile(`(?i)syntax error|unexpected end of file`)
 )

@@ -210,8 +210,8 @@ func isOfHome(at string) bool {
 	return err == nil
 }
 
-// checkBuilt refuses the place of a package that was built on another computer. Only a line like "name @ file:///place" is one
-// that pip freeze has written: any other path is what somebody knows of the node.
+// checkBuilt refuses the place of a package that was built on another computer. It judges lines of
+// pip freeze, "name @ file:///place": any other path was written for the node.
 func checkBuilt(line, at string) error {
 	name, _, direct := strings.Cut(line, "@")
 	if direct = direct && !strings.HasPrefix(line, "-"); !(direct && builtElsewhere.MatchString(at)) && !isOfHome(at) {

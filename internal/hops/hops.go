@@ -27,7 +27,7 @@ type Chain struct {
 	closed  bool
 }
 
-// New returns a Chain of at least one host. absentPatience is for how long a host may refuse the port, or be unknown, when it is first
+// New returns a Chain. One of no host dials directly. absentPatience is for how long a host may refuse the port, or be unknown, when it is first
 // reached: it is up, but its SSH server may be restarting.
 func New(hops []driver.Endpoint, absentPatience time.Duration) *Chain {
 	return &Chain{hops: hops, patient: absentPatience}
@@ -36,7 +36,7 @@ func New(hops []driver.Endpoint, absentPatience time.Duration) *Chain {
 // User is the user at the last host.
 func (c *Chain) User() string { return c.hops[len(c.hops)-1].User }
 
-// Client returns the client of the last host once it is connected.
+// Client returns the client of the last host, of at least one, once it is connected.
 func (c *Chain) Client(ctx context.Context) (*ssh.Client, error) {
 	clients, err := c.open()
 	if err != nil {
@@ -52,6 +52,9 @@ func (c *Chain) Client(ctx context.Context) (*ssh.Client, error) {
 
 // Dial connects to host:port as the last host names it.
 func (c *Chain) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	if len(c.hops) == 0 {
+		return direct(addr)(ctx)
+	}
 	last, err := c.Client(ctx)
 	if err != nil {
 		return nil, err

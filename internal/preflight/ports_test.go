@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gputrain/gputrain/internal/test/opensshtest"
 	"github.com/gputrain/gputrain/internal/test/ports"
 	"github.com/gputrain/gputrain/providers/driver"
 )
@@ -212,10 +213,7 @@ func TestContainersOnOneNetwork(t *testing.T) {
 		t.Skip("scripts/test -deep runs it: it starts containers")
 	}
 	t.Parallel()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Skip(err)
-	}
+	busybox := opensshtest.Program(t, "busybox", "busybox")
 	all := boxes(t, "one", 3)
 	nodes := gang(all)
 	facts, problems := Check(t.Context(), nodes, Options{Port: 29500, Processes: 2})

@@ -20,19 +20,12 @@ type dialer struct {
 
 var _ driver.Dialer = (*dialer)(nil)
 
-const (
-	// dialTimeout bounds the connection to a host that is reached directly.
-	dialTimeout = 10 * time.Second
-	// absentPatience is for how long a host on the way may refuse the port, or be unknown.
-	absentPatience = 3 * time.Second
-)
+// absentPatience is for how long a host on the way may refuse the port, or be unknown.
+const absentPatience = 3 * time.Second
 
 func newDialer(d *sshDriver) *dialer {
 	all := &dialer{d, map[string]*hops.Chain{}}
 	for i, h := range d.hosts {
-		if len(h.jumps) == 0 {
-			continue
-		}
 		if j := slices.IndexFunc(d.hosts[:i], func(other *host) bool { return reflect.DeepEqual(other.jumps, h.jumps) }); j >= 0 {
 			all.chains[h.id] = all.chains[d.hosts[j].id]
 		} else {
@@ -48,11 +41,7 @@ func (d *dialer) Dial(ctx context.Context, in driver.Instance) (net.Conn, error)
 	if i < 0 {
 		return nil, &driver.Error{Provider: provider, Op: "dial", Kind: driver.ErrNotFound, Err: fmt.Errorf("%s is not in Hosts", in.ID)}
 	}
-	addr := d.hosts[i].endpoint.Addr
-	if way := d.chains[in.ID]; way != nil {
-		return way.Dial(ctx, addr)
-	}
-	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
+	return d.chains[in.ID].Dial(ctx, d.hosts[i].endpoint.Addr)
 }
 
 // Close ends the connections to the hosts on the way.

@@ -11,8 +11,6 @@ import (
 type Tariff struct {
 	// Unit is the time of which each begun one is billed whole. Zero means a second.
 	Unit time.Duration
-	// Least is what is billed of a machine at least, once it is billed at all.
-	Least time.Duration
 	// Free are the states, in the vendor's words, in which a machine is not billed.
 	Free []string
 	// Refunds is true if the rest of the last unit is given back once the machine is not billed any more.
@@ -106,5 +104,5 @@ func (m *Meter) billed(since time.Time, over bool) time.Duration {
 		unit = time.Second
 	}
 	units := math.Ceil(float64(time.Since(since)) / float64(unit))
-	return max(time.Duration(max(units, 1))*unit, m.tariff.Least)
+	return time.Duration(max(units, 1)) * unit
 }

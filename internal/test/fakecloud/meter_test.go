@@ -22,7 +22,6 @@ func TestMeter(t *testing.T) {
 		"it never runs":                  {Tariff{Free: []string{"booting"}}, 10 * minute, 0, 1, 1},
 		"prepaid, and given back":        {Tariff{Unit: 10 * minute, Refunds: true}, 0, 3 * minute, 10.3, 3.3},
 		"prepaid":                        {Tariff{Unit: 10 * minute}, 0, 3 * minute, 10.3, 10.3},
-		"a minute at least":              {Tariff{Least: minute}, 0, 10 * time.Second, 1 + 6.0/360, 1 + 6.0/360},
 	} {
 		s := &Server{}
 		synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // A meeting is a gang of functions. Each adds a line to a file. In the attempt in which they succeed, all meet over TCP.
 type meeting struct {
 	Dir string
-	// Fail is what node 1 does in the first attempt: "panic", "error" or "exit". With "stubborn" node 0 does not end, too.
+	// Fail is what node 1 does in the first attempt: "panic", "error" or "exit"; "stubborn" also keeps node 0 from ending.
 	Fail string
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // TestWrittenOnWindows has scripts with carriage returns fail with a hint at them, whoever runs them: the task's own text, a file
-// whose interpreter nobody has, and one that a shell reads. Without carriage returns there is none.
+// whose interpreter is missing, and one that a shell reads. Scripts without carriage returns get no hint.
 func TestWrittenOnWindows(t *testing.T) {
 	pool := e2etest.Open(t, gputrain.Spec{Nodes: 1})
 	dir := t.TempDir()
